@@ -1,0 +1,1 @@
+"""The continuous-batching engine: one loop, one batch, one protocol. Knows nothing of the UI."""

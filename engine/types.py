@@ -1,0 +1,114 @@
+"""What a request asks for and what it gets back. Plain Python values: safe to pass between threads.
+
+No MLX in here; the server, the tests and the workbench's own code may all import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class FinishReason(StrEnum):
+    """Why a request ended. STOP and LENGTH are OpenAI's; the others end a stream early."""
+
+    STOP = "stop"  # end-of-turn token or a stop string
+    LENGTH = "length"  # max_tokens or the context is used up
+    CANCELLED = "cancelled"  # by the client, a disconnect or the panel
+    ERROR = "error"  # this request failed; `Finish.error` says why
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How one row picks its tokens. A token is a pure function of (logits, these, seed, position).
+
+    temperature: 0 is greedy. top_p in (0, 1], 1 keeps all. top_k 0 keeps all. min_p in [0, 1],
+    0 keeps all. seed: any 64-bit integer; the server draws one when the client gives none.
+    logit_bias: token id -> added to that token's logit, before temperature.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One row's worth of work.
+
+    id: unique, e.g. "chatcmpl-…". prompt: token ids, at least one. max_tokens: at least 1, already
+    clamped to the context. stop: strings that end the answer and are not part of it. source: the
+    label the live panel shows (`X-Dspark-Source`).
+    """
+
+    id: str
+    prompt: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    stop: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts. completion_tokens counts every sampled token, the end-of-turn one included."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds on the engine's clock, each measured from the request's submission."""
+
+    admitted: float | None
+    first_token: float | None
+    finished: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """New text of a running request; never splits a character, never part of a stop string."""
+
+    text: str
+    tokens: int  # tokens sampled since the previous update
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The last update of a request, exactly once. `error` is set only when reason is ERROR."""
+
+    reason: FinishReason
+    usage: Usage
+    timings: Timings
+    error: str | None = None
+
+
+Update = Delta | Finish
+Sink = Callable[[Update], None]
+"""Receives a request's updates on the engine thread: must return at once and never raise."""
+
+
+class EngineError(Exception):
+    """Base of everything `Engine.submit` refuses. `str()` is one line for the person who asked."""
+
+
+class QueueFullError(EngineError):
+    """The queue is at its limit. retry_after: seconds until a slot is likely free."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ContextLengthError(EngineError):
+    """The prompt leaves no room in the model's context, or its KV could never fit in memory."""
+
+
+class EngineUnavailableError(EngineError):
+    """Loading, failed or stopped: no request can run now."""
