@@ -1,0 +1,94 @@
+"""The signs the workbench draws with, as sets that differ in what they ask of a terminal's font.
+
+No sign in DEFAULT has an emoji form, and only box lines may be drawn wide by a CJK terminal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """One cell each, except `levels`: rising column heights, one cell for each level."""
+
+    queued: str
+    prefill: str
+    decode: str
+    stall: str
+    running: str
+    done: str
+    length: str
+    stopped: str
+    failed: str
+    slot_free: str
+    slot_busy: str
+    bar_done: str
+    bar_left: str
+    prompt: str
+    below: str
+    warning: str
+    dash: str
+    levels: str
+
+
+DEFAULT = Glyphs(
+    queued="┈",
+    prefill="╌",
+    decode="━",
+    stall="╳",
+    running="╸",
+    done="✓",
+    length="┫",
+    stopped="✗",
+    failed="!",
+    slot_free="▯",
+    slot_busy="▮",
+    bar_done="━",
+    bar_left="─",
+    prompt="›",
+    below="⌄",
+    warning="!",
+    dash="–",
+    levels="⣀⣤⣶⣿",
+)
+RICH = Glyphs(
+    queued="·",
+    prefill="▒",
+    decode="█",
+    stall="▓",
+    running="▶",
+    done="✓",
+    length="┫",
+    stopped="✗",
+    failed="⚠",
+    slot_free="▢",
+    slot_busy="▣",
+    bar_done="█",
+    bar_left="░",
+    prompt="›",
+    below="↓",
+    warning="⚠",
+    dash="–",
+    levels="▁▂▃▄▅▆▇█",
+)
+ASCII = Glyphs(
+    queued=".",
+    prefill="-",
+    decode="=",
+    stall="~",
+    running=">",
+    done="v",
+    length="|",
+    stopped="x",
+    failed="!",
+    slot_free=".",
+    slot_busy="#",
+    bar_done="#",
+    bar_left=".",
+    prompt=">",
+    below="v",
+    warning="!",
+    dash="-",
+    levels="123456789",
+)
