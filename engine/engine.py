@@ -1,50 +1,151 @@
-"""The engine: submit, cancel, subscribe, close; one thread that owns every MLX array."""
+"""The engine: submit, cancel, subscribe, close; one thread that owns every MLX array.
+
+MLX arrays are bound to the thread that made them, so the model is loaded, run and dropped on the
+engine thread, and only Python values cross. Everything another thread wants done arrives in the
+inbox; an idle engine sleeps on it.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from engine.bus import Subscription
-from engine.events import Progress, Snapshot
-from engine.types import GenerationRequest, Sink
+from engine.bus import Clock, EventBus, Subscription
+from engine.events import EngineStatus, Progress, Queued, Snapshot, Status
+from engine.types import (
+    EngineSettings,
+    EngineUnavailableError,
+    GenerationRequest,
+    QueueFullError,
+    Sink,
+)
 
 if TYPE_CHECKING:
+    from engine.loop import Loop
     from engine.models.load import LoadedModel
 
-Loader = Callable[[Callable[[Progress], None]], "LoadedModel"]
+log = logging.getLogger(__name__)
+
+Report = Callable[[Progress], None]
+Loader = Callable[[Report], "LoadedModel"]
 """Loads the model on the engine thread, reporting progress. Raises with a one-line message."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    max_batch: int = 8
-    queue_limit: int = 256
-
-
 class Engine:
-    def __init__(self, loader: Loader, settings: EngineSettings) -> None: ...
+    """The thread-safe face of the loop."""
+
+    def __init__(self, loader: Loader, settings: EngineSettings) -> None:
+        self._loader = loader
+        self._settings = settings
+        self._clock = Clock()
+        self._bus = EventBus(self._clock, settings.max_batch, settings.queue_limit)
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._live: set[str] = set()
+        self._loop: Loop | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine")
 
     def start(self) -> None:
         """Start the engine thread, which loads the model first; returns at once."""
+        self._thread.start()
 
     @property
     def model(self) -> LoadedModel | None:
         """The loaded model (tokenizer and ModelInfo are safe from any thread), None before."""
+        return self._loop.model if self._loop else None
 
     def submit(self, request: GenerationRequest, sink: Sink) -> None:
         """Queue a request. Thread-safe, returns at once; exactly one `Finish` will follow.
 
         Raises QueueFullError, ContextLengthError or EngineUnavailableError before any compute.
         """
+        loop = self._available()
+        loop.check(request)
+        with self._lock:
+            if len(self._live) >= self._settings.max_batch + self._settings.queue_limit:
+                limit = self._settings.queue_limit
+                raise QueueFullError(f"the queue is full ({limit} waiting)", loop.retry_after())
+            position = max(len(self._live) - loop.running, 0) + 1
+            self._live.add(request.id)
+            now = self._clock.now()
+            prompt, limit = len(request.prompt), request.max_tokens
+            self._bus.publish(Queued(now, request.id, request.source, prompt, limit, position))
+            self._inbox.put(partial(loop.enqueue, request, sink, now))
 
     def cancel(self, request_id: str) -> bool:
         """Ask a queued, prefilling or decoding request to end. False if it is not known."""
+        with self._lock:
+            loop = self._loop
+            if loop is None or request_id not in self._live:
+                return False
+            self._inbox.put(partial(loop.cancel, request_id))
+            return True
 
-    def subscribe(self, notify: Callable[[], None]) -> Subscription: ...
+    def subscribe(self, notify: Callable[[], None]) -> Subscription:
+        return self._bus.subscribe(notify)
 
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> Snapshot:
+        return self._bus.snapshot()
 
     def close(self) -> None:
         """End every request with CANCELLED, drop the model on its own thread, join the thread."""
+        self._closing.set()
+        self._inbox.put(lambda: None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _available(self) -> Loop:
+        loop = self._loop
+        if loop is None or loop.failed or self._closing.is_set():
+            snapshot = self.snapshot()
+            raise EngineUnavailableError(snapshot.error or f"the engine is {snapshot.status}")
+        return loop
+
+    def _run(self) -> None:
+        try:
+            loop = self._load()
+        except Exception as error:
+            if not self._closing.is_set():
+                log.exception("loading failed")
+                self._announce(EngineStatus.FAILED, error=str(error))
+            return
+        while not self._closing.is_set():
+            self._receive(wait=loop.idle)
+            loop.turn()
+        self._announce(EngineStatus.STOPPING)
+        loop.stop("the engine is stopping")
+        self._loop = None
+
+    def _load(self) -> Loop:
+        from engine.loop import Loop  # imports MLX, which the BLAS must precede
+
+        loaded = self._loader(self._report)
+        self._report(Progress("warm up", loaded.info.id))
+        self._loop = Loop(loaded, self._settings, self._bus, self._clock, self._forget)
+        self._announce(EngineStatus.OK)
+        return self._loop
+
+    def _receive(self, wait: bool) -> None:
+        """Run what other threads asked for; with `wait`, sleep until there is something."""
+        if wait:
+            self._inbox.get()()
+        while not self._inbox.empty():
+            self._inbox.get()()
+
+    def _forget(self, request_id: str) -> None:
+        with self._lock:
+            self._live.discard(request_id)
+
+    def _report(self, progress: Progress) -> None:
+        if self._closing.is_set():
+            raise EngineUnavailableError("stopped while loading")
+        self._bus.publish(Status(self._clock.now(), EngineStatus.LOADING, progress))
+
+    def _announce(self, status: EngineStatus, error: str | None = None) -> None:
+        model = self._loop.model.info if self._loop else None
+        self._bus.publish(Status(self._clock.now(), status, error=error, model=model))

@@ -94,6 +94,16 @@ Sink = Callable[[Update], None]
 """Receives a request's updates on the engine thread: must return at once and never raise."""
 
 
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """max_batch: slots. queue_limit: requests that may wait. kv_budget: bytes for K/V, None for
+    half of the memory that is free once the model is loaded."""
+
+    max_batch: int = 8
+    queue_limit: int = 256
+    kv_budget: int | None = None
+
+
 class EngineError(Exception):
     """Base of everything `Engine.submit` refuses. `str()` is one line for the person who asked."""
 

@@ -1,0 +1,108 @@
+"""Rows sharing one forward pass: join, step, leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mlx.core as mx
+
+from engine.bus import Clock
+from engine.cache import BatchCache
+from engine.prefill import Group
+from engine.row import Row
+from engine.sampling import needs_sync, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decode step whose tokens may still be under way. tokens: uint32 [rows], in `rows` order."""
+
+    rows: list[Row]
+    tokens: mx.array
+    launched_at: float
+
+    def read(self) -> list[int]:
+        """Wait for the tokens."""
+        return cast(list[int], self.tokens.tolist())
+
+
+class Batch:
+    """The decoding rows. Row i of every layer's cache belongs to `rows[i]`."""
+
+    def __init__(self, model: Any, clock: Clock) -> None:
+        self._model = model
+        self._clock = clock
+        self._cache = BatchCache(model)
+        self._latest: Step | None = None
+        self.rows: list[Row] = []
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a step may be launched before the one before it was read."""
+        return not any(needs_sync(row.request.sampling) for row in self.rows)
+
+    def join(self, group: Group) -> None:
+        """Take over rows whose prompts are read, with their K/V."""
+        for index, row in enumerate(group.rows):
+            self._cache.append_from(group.cache, index)
+            self.rows.append(row)
+
+    def leave(self, row: Row) -> None:
+        """Drop a row; nothing happens if it left already. Tokens in flight are simply not used."""
+        if row not in self.rows:
+            return
+        index = self.rows.index(row)
+        self._cache.remove(index)
+        self.rows[index] = self.rows[-1]
+        self.rows.pop()
+
+    def launch(self) -> Step | None:
+        """Start the next step and return without waiting for it; None when no row needs one."""
+        for row in [row for row in self.rows if row.spent]:
+            self.leave(row)
+        if not self.rows:
+            self._latest = None
+            return None
+        launched_at = self._clock.now()
+        logits = self._model(self._inputs(), cache=self._cache.layers)[:, -1]
+        tokens = sample(self._processed(logits), [row.pick() for row in self.rows])
+        mx.async_eval(tokens)
+        self._cache.rows.advance([1] * len(self.rows))
+        for row in self.rows:
+            row.launched += 1
+        self._latest = Step(list(self.rows), tokens, launched_at)
+        return self._latest
+
+    def _inputs(self) -> mx.array:
+        """[rows, 1]: each row's latest token, taken from the step in flight without reading it."""
+        latest = self._latest
+        if latest is not None and latest.rows == self.rows:
+            return latest.tokens[:, None]
+        place = {row: index for index, row in enumerate(latest.rows)} if latest else {}
+        known: list[int] = []
+        sources = []
+        for row in self.rows:
+            if row in place:
+                sources.append(place[row])
+            else:
+                sources.append(len(place) + len(known))
+                known.append(row.request.prompt[-1])
+        tokens = mx.array(known, dtype=mx.uint32)
+        if latest is not None:
+            tokens = mx.concatenate([latest.tokens, tokens]) if known else latest.tokens
+        return tokens[mx.array(sources)][:, None]
+
+    def _processed(self, logits: mx.array) -> mx.array:
+        """Run the rows' processors; a row whose processor raises fails alone."""
+        for index, row in enumerate(self.rows):
+            if not row.processors or row.failure is not None:
+                continue
+            try:
+                changed = logits[index]
+                for process in row.processors:
+                    changed = process(changed)
+                logits[index] = changed
+            except Exception as error:
+                row.failure = error
+        return logits

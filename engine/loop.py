@@ -1,0 +1,262 @@
+"""The engine's loop: admit, read prompts, decode, hand out tokens. Runs on the engine thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from engine.batch import Batch, Step
+from engine.bus import Clock, EventBus
+from engine.events import (
+    Admitted,
+    EngineStatus,
+    Event,
+    Finished,
+    FirstToken,
+    Phase,
+    Prefill,
+    Status,
+    Waiting,
+    Warning,
+)
+from engine.events import Step as StepEvent
+from engine.hardware import memory
+from engine.models.load import LoadedModel
+from engine.prefill import PromptReader
+from engine.row import Row
+from engine.scheduler import PrefillBudget, Scheduler
+from engine.types import ContextLengthError, EngineSettings, FinishReason, GenerationRequest, Sink
+
+log = logging.getLogger(__name__)
+
+FAILURES_TOLERATED = 3
+"""Failed turns in a row, without one token in between, after which the engine stops."""
+
+
+class Loop:
+    """Everything that happens between two looks into the inbox."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        settings: EngineSettings,
+        bus: EventBus,
+        clock: Clock,
+        forget: Callable[[str], None],
+    ) -> None:
+        """Raises UnbatchableError for a model whose cache kinds can't be batched."""
+        self.model = model
+        self.failed = False
+        self._bus = bus
+        self._clock = clock
+        self._forget = forget
+        self._eos = model.tokenizer.eos
+        self._rows: dict[str, Row] = {}
+        self._scheduler = Scheduler(settings.max_batch, self._kv_tokens(settings))
+        self._budget = PrefillBudget()
+        self._failures = 0
+        self._step_milliseconds = 50.0
+        self._last_read = 0.0
+        self._in_flight: Step | None = None
+        self._blocked: GenerationRequest | None = None
+        self._rebuild()
+        for capability in model.capabilities:
+            bus.publish(capability)
+
+    @property
+    def idle(self) -> bool:
+        return not self._rows
+
+    @property
+    def running(self) -> int:
+        return self._scheduler.running
+
+    def check(self, request: GenerationRequest) -> None:
+        """Refuse what can never run. Any thread. Raises ContextLengthError."""
+        context, wanted = self.model.info.context, len(request.prompt) + request.max_tokens
+        if wanted > context:
+            raise ContextLengthError(
+                f"this model's maximum context length is {context} tokens, but the prompt has "
+                f"{len(request.prompt)} and {request.max_tokens} were asked for"
+            )
+        if not self._scheduler.fits_ever(request):
+            raise ContextLengthError(
+                f"{wanted} tokens of context need more memory than the "
+                f"{self._scheduler.kv_budget} tokens this machine has room for"
+            )
+
+    def retry_after(self) -> int:
+        """Seconds until a slot is likely free, 1 to 60. Any thread."""
+        rows = [row for row in list(self._rows.values()) if row.slot is not None]
+        left = min((row.request.max_tokens - len(row.tokens) for row in rows), default=0)
+        return min(max(round(left * self._step_milliseconds / 1000), 1), 60)
+
+    def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> None:
+        row = Row.create(request, sink, self.model.tokenizer.backend, queued)
+        self._rows[request.id] = row
+        if self.failed:
+            self._finish(row, FinishReason.ERROR, "the engine stopped after repeated failures")
+        else:
+            self._scheduler.enqueue(request)
+
+    def cancel(self, request_id: str) -> None:
+        if row := self._rows.get(request_id):
+            self._finish(row, FinishReason.CANCELLED)
+
+    def turn(self) -> None:
+        """One round. A failure ends the rows that were running, and only those."""
+        try:
+            self._admit()
+            self._read_prompts()
+            self._decode()
+        except Exception as error:
+            self._recover(error)
+
+    def stop(self, why: str) -> None:
+        """End every request; the arrays go with this object, on this thread."""
+        for row in list(self._rows.values()):
+            self._finish(row, FinishReason.CANCELLED, why)
+        mx.synchronize()
+        mx.clear_cache()
+
+    def _admit(self) -> None:
+        for admission in self._scheduler.admit():
+            row, now = self._rows[admission.request.id], self._clock.now()
+            row.phase, row.slot, row.admitted = Phase.PREFILL, admission.slot, now
+            mid_flight = bool(self._batch.rows)
+            waited = now - row.queued
+            self._publish(
+                Admitted(now, row.request.id, admission.slot, waited, mid_flight, row.cached)
+            )
+            self._reader.add(row)
+        blocked = self._scheduler.blocked()
+        if blocked is not self._blocked and blocked is not None:
+            why = "K/V memory: the running requests have to end first"
+            self._publish(Waiting(self._clock.now(), blocked.id, why))
+        self._blocked = blocked
+
+    def _read_prompts(self) -> None:
+        if not self._reader:
+            return
+        self._settle()  # so that the slice is timed alone and no token waits behind it
+        decoding = bool(self._batch.rows)
+        started = self._clock.now()
+        piece = self._reader.read(self._budget.tokens(decoding))
+        now = self._clock.now()
+        milliseconds = (now - started) * 1000
+        if piece.tokens:
+            self._budget.record_slice(piece.tokens, milliseconds, decoding)
+        for row in piece.rows:
+            total = len(row.request.prompt)
+            done = total if row.unread == 0 else row.read
+            self._publish(Prefill(now, row.request.id, done, total, milliseconds))
+        if piece.ready:
+            self._batch.join(piece.ready)
+            for row in piece.ready.rows:
+                row.phase = Phase.DECODE
+
+    def _decode(self) -> None:
+        """Launch the next step before reading the one in flight, where the rows allow it."""
+        if not self._batch.overlaps:
+            self._settle()
+        previous, self._in_flight = self._in_flight, None
+        step = self._batch.launch()
+        if previous is not None:
+            self._hand_out(previous)
+        self._in_flight = step
+        if not self._batch.overlaps:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Read the step in flight, if there is one."""
+        step, self._in_flight = self._in_flight, None
+        if step is not None:
+            self._hand_out(step)
+
+    def _hand_out(self, step: Step) -> None:
+        started = max(step.launched_at, self._last_read)
+        tokens = step.read()
+        now = self._last_read = self._clock.now()
+        live = [(row, t) for row, t in zip(step.rows, tokens, strict=True) if not row.finished]
+        if not live:
+            return
+        self._note_step(step, [row for row, _ in live], now, (now - started) * 1000)
+        for row, token in live:
+            self._accept(row, token)
+        self._failures = 0
+
+    def _note_step(self, step: Step, rows: list[Row], now: float, milliseconds: float) -> None:
+        self._step_milliseconds = milliseconds
+        self._budget.record_step(milliseconds)
+        for row in rows:
+            if row.first_token is None:
+                row.first_token = now
+                self._publish(FirstToken(now, row.request.id))
+        gained = {row.request.id: 1 for row in rows}
+        self._publish(StepEvent(now, "decode", len(step.rows), gained, milliseconds))
+
+    def _accept(self, row: Row, token: int) -> None:
+        """Give a row its token; whatever it raises ends this row only."""
+        try:
+            if row.failure is not None:
+                raise row.failure
+            reason = row.accept(token, self._eos)
+        except Exception as error:
+            log.exception("request %s failed", row.request.id)
+            self._finish(row, FinishReason.ERROR, _one_line(error))
+        else:
+            if reason is not None:
+                self._finish(row, reason)
+
+    def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
+        """Free what the row holds, wherever it is, then tell its client and the subscribers."""
+        if row.phase is Phase.QUEUED:
+            self._scheduler.drop_queued(row.request.id)
+        else:
+            self._reader.remove(row)
+            self._batch.leave(row)
+            self._scheduler.release(row.request.id)
+        del self._rows[row.request.id]
+        self._forget(row.request.id)
+        now = self._clock.now()
+        try:
+            row.finish(reason, now, error)
+        except Exception:
+            log.exception("request %s: its last update was not delivered", row.request.id)
+        taken = now - row.queued
+        self._publish(Finished(now, row.request.id, reason, len(row.tokens), taken, error))
+
+    def _recover(self, error: Exception) -> None:
+        """A step that raised: its rows get the error once, the queue goes on with a new batch."""
+        log.exception("a step failed")
+        self._failures += 1
+        stopped = self._failures >= FAILURES_TOLERATED
+        running = [row for row in self._rows.values() if row.phase is not Phase.QUEUED]
+        self._rebuild()
+        for row in list(self._rows.values()) if stopped else running:
+            self._finish(row, FinishReason.ERROR, f"the engine failed: {_one_line(error)}")
+        self._publish(Warning(self._clock.now(), "step_failed", _one_line(error)))
+        if stopped:
+            self.failed = True
+            message = f"stopped after {self._failures} failures in a row: {_one_line(error)}"
+            self._publish(Status(self._clock.now(), EngineStatus.FAILED, error=message))
+
+    def _rebuild(self) -> None:
+        """An empty batch and reader."""
+        self._reader = PromptReader(self.model.model)
+        self._batch = Batch(self.model.model, self._clock)
+        self._in_flight = None
+        self._blocked = None
+
+    def _publish(self, event: Event) -> None:
+        self._bus.publish(event)
+
+    def _kv_tokens(self, settings: EngineSettings) -> int:
+        budget = settings.kv_budget or memory.available() // 2
+        return budget // max(self.model.info.kv_bytes_per_token, 1)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
