@@ -1,0 +1,27 @@
+"""The HTTP application: routes, error objects and the guard around them."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import FastAPI
+
+from engine.engine import Engine
+from engine.server import chat, errors, routes
+from engine.server.guard import AccessPolicy, Guard
+
+
+def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
+    """The protocol over `engine`. model_id: the name to give while the model still loads."""
+    app = FastAPI(title="dspark engine", docs_url=None, redoc_url=None)
+    app.state.engine = engine
+    app.state.model_id = model_id
+    app.state.started = int(time.time())
+    # OpenAI clients differ on whether the base URL ends in /v1.
+    for router in (chat.router, routes.openai_router):
+        app.include_router(router, prefix="/v1")
+        app.include_router(router, include_in_schema=False)
+    app.include_router(routes.engine_router)
+    errors.install(app)
+    app.add_middleware(Guard, policy=policy)
+    return app

@@ -1,0 +1,153 @@
+"""Run the HTTP server around an engine, from the bound socket to a clean exit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from socket import socket
+
+import uvicorn
+from fastapi import FastAPI
+
+from engine.engine import Engine
+from engine.events import EngineStatus, Progress, Snapshot, Status
+from engine.server.doorbell import Doorbell
+from engine.server.report import Reporter
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 1
+"""How long open connections may take to read their last frames."""
+
+CLOSE_SECONDS = 1.5
+"""How long the engine may take to end its step and drop the model."""
+
+LAST_LOOK_SECONDS = 1.0
+"""How long an attached workbench gets to see why the model could not load."""
+
+QUIET_SECONDS = 3600.0
+
+
+class Host(uvicorn.Server):
+    """A uvicorn server that owns the engine: both start and end together. Never ticks when idle."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        engine: Engine,
+        reporter: Reporter,
+        url: str,
+        parent_pipe: bool,
+        log_path: Path | None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
+        self._engine = engine
+        self._reporter = reporter
+        self._url = url
+        self._parent_pipe = parent_pipe
+        self._log_path = log_path
+        self._closing = threading.Thread(target=engine.close, name="engine-close", daemon=True)
+        self._failed = False
+        self._stop = asyncio.Event()
+
+    def serve_until_stopped(self, bound: socket) -> int:
+        """The process's exit code: 0 after a signal or the parent's end, 1 if loading failed."""
+        asyncio.run(self.serve([bound]))
+        self._closing.join(CLOSE_SECONDS)
+        if self._closing.is_alive():
+            log.warning("the engine did not stop in time; leaving without it")
+            logging.shutdown()
+            os._exit(int(self._failed))
+        return int(self._failed)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The first signal stops the server, the second one the process."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            if not (ignored and number is signal.SIGHUP):  # started with nohup
+                loop.add_signal_handler(number, self._on_signal)
+        yield
+
+    async def main_loop(self) -> None:
+        if self.should_exit:
+            return
+        self._engine.start()
+        startup = asyncio.create_task(self._watch_startup())
+        if self._parent_pipe:
+            self._watch_parent()
+        await self._stop.wait()
+        startup.cancel()
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._closing.start()
+        await super().shutdown(sockets)
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stop.set()
+
+    def _on_signal(self) -> None:
+        if self.should_exit:
+            os._exit(1)
+        self.stop()
+
+    def _watch_parent(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def wait_for_end() -> None:
+            with contextlib.suppress(OSError):
+                while os.read(sys.stdin.fileno(), 4096):
+                    pass
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self.stop)
+
+        threading.Thread(target=wait_for_end, name="parent-watch", daemon=True).start()
+
+    async def _watch_startup(self) -> None:
+        """Report how loading goes; a model that can't load ends the process."""
+        bell = Doorbell()
+        subscription = self._engine.subscribe(bell.ring)
+        try:
+            while True:
+                for event in subscription.drain():
+                    match event:
+                        case Status() | Snapshot() if event.status is EngineStatus.OK:
+                            self._reporter.ready(self._url, self._engine.snapshot())
+                            return
+                        case Status() | Snapshot() if event.status is EngineStatus.FAILED:
+                            await self._give_up(event.error or "the model could not be loaded")
+                            return
+                        case Status(progress=Progress() as progress):
+                            self._reporter.progress(progress)
+                await bell.wait(QUIET_SECONDS)
+        finally:
+            subscription.close()
+
+    async def _give_up(self, error: str) -> None:
+        self._failed = True
+        self._reporter.failed(error, self._log_path)
+        if self._parent_pipe:
+            await asyncio.sleep(LAST_LOOK_SECONDS)
+        self.stop()

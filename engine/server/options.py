@@ -1,0 +1,84 @@
+"""What an engine process is told at its start, and the command line that says it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_MAX_BATCH = 8
+DEFAULT_QUEUE = 256
+PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
+    exit when standard input closes. log: a file instead of the usual one."""
+
+    model: str | None
+    max_batch: int
+    queue: int
+    precision: str
+    host: str
+    port: int
+    socket: Path | None
+    api_key: str | None
+    parent_pipe: bool
+    log: Path | None
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> ServeOptions:
+        return cls(
+            model=args.model,
+            max_batch=args.max_batch,
+            queue=args.queue,
+            precision=args.precision,
+            host=args.host,
+            port=args.port,
+            socket=args.socket,
+            api_key=args.api_key or os.environ.get("DSPARK_API_KEY") or None,
+            parent_pipe=args.parent_pipe,
+            log=args.log,
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = None) -> None:
+    """default_port None: the command line has to say where to listen."""
+    parser.add_argument(
+        "--model", metavar="M", help="a model's name, folder, .gguf file or hub id (default: small)"
+    )
+    parser.add_argument(
+        "--max-batch", type=_positive, default=DEFAULT_MAX_BATCH, metavar="N", help="rows at once"
+    )
+    parser.add_argument(
+        "--queue", type=_positive, default=DEFAULT_QUEUE, metavar="N", help="waiting requests"
+    )
+    parser.add_argument("--precision", choices=PRECISIONS, default="auto")
+    where = parser.add_mutually_exclusive_group(required=default_port is None)
+    where.add_argument("--port", type=_port, default=default_port, metavar="P")
+    where.add_argument("--socket", type=Path, metavar="PATH", help="a Unix socket instead")
+    parser.add_argument("--host", default=DEFAULT_HOST, metavar="H")
+    parser.add_argument(
+        "--api-key", metavar="K", help="ask clients for this key (or set DSPARK_API_KEY)"
+    )
+    parser.add_argument(
+        "--parent-pipe", action="store_true", help="exit when standard input closes"
+    )
+    parser.add_argument("--log", type=Path, metavar="FILE")
+
+
+def _positive(text: str) -> int:
+    return _within(text, 1, 10**6, "a whole number from 1 up")
+
+
+def _port(text: str) -> int:
+    return _within(text, 0, 65535, "a port from 0 to 65535")
+
+
+def _within(text: str, low: int, high: int, what: str) -> int:
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return int(text)

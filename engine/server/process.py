@@ -1,0 +1,83 @@
+"""An engine process from its options to its exit code."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.events import Progress
+from engine.models import catalog
+from engine.models.errors import ModelError
+from engine.server.listener import Listener, ListenError, listen
+from engine.server.logs import open_log
+from engine.server.options import ServeOptions
+from engine.server.report import Reporter
+from engine.types import EngineSettings
+
+if TYPE_CHECKING:
+    from engine.models.load import LoadedModel
+
+log = logging.getLogger(__name__)
+
+BAD_START = 2
+"""Exit code when the options can't work: nothing was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoader:
+    """Fetches the model if need be and loads it, on the engine's thread."""
+
+    ref: catalog.ModelRef
+    precision: str
+
+    def __call__(self, report: Callable[[Progress], None]) -> LoadedModel:
+        from engine.models.load import load
+
+        folder = catalog.ensure(self.ref, report)
+        return load(folder, self.ref.name, self.precision, report)
+
+
+def run(options: ServeOptions, reporter: Reporter) -> int:
+    """Serve until a signal or the parent's end; the process's exit code.
+
+    Problems are reported in one line and never raised.
+    """
+    log_path = open_log(options.log)
+    try:
+        ref = catalog.resolve(options.model)
+        with listen(options) as listener:
+            return _serve(options, ref, listener, reporter, log_path)
+    except (ModelError, ListenError) as error:
+        reporter.failed(str(error), None)
+        return BAD_START
+    except KeyboardInterrupt:
+        return 0
+    except Exception as error:
+        log.exception("the engine process failed")
+        reporter.failed(f"the engine failed: {error}", log_path)
+        return 1
+
+
+def _serve(
+    options: ServeOptions,
+    ref: catalog.ModelRef,
+    listener: Listener,
+    reporter: Reporter,
+    log_path: Path | None,
+) -> int:
+    # MLX binds its BLAS when it is first imported: prepare that, then import what needs MLX.
+    from engine.hardware import blas
+
+    blas.prepare()
+    from engine.engine import Engine
+    from engine.server.app import create_app
+    from engine.server.host import Host
+
+    loader = ModelLoader(ref, options.precision)
+    engine = Engine(loader, EngineSettings(options.max_batch, options.queue))
+    app = create_app(engine, ref.name, listener.policy)
+    host = Host(app, engine, reporter, listener.url, options.parent_pipe, log_path)
+    return host.serve_until_stopped(listener.socket)

@@ -1,0 +1,39 @@
+"""Server-sent events: one JSON value per frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+DONE = b"data: [DONE]\n\n"
+"""Ends a complete answer; never follows an error."""
+
+HEARTBEAT = b": still here\n\n"
+"""A comment: tells a quiet connection from a dead one, and clients skip it."""
+
+QUIET_SECONDS = 10.0
+"""Silence after which a stream shows that it is alive."""
+
+
+def frame(value: BaseModel | Mapping[str, Any]) -> bytes:
+    """One frame. JSON escapes line breaks, so the value can't break the framing."""
+    if isinstance(value, BaseModel):
+        text = value.model_dump_json()
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return f"data: {text}\n\n".encode()
+
+
+class EventStream(StreamingResponse):
+    """A response whose frames reach the client one by one, through proxies too."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, frames: AsyncIterator[bytes], headers: Mapping[str, str] = {}) -> None:
+        super().__init__(
+            frames, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers}
+        )

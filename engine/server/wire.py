@@ -1,0 +1,324 @@
+"""The OpenAI chat protocol: what clients send and what they get back."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import PydanticCustomError
+
+from engine.models.errors import TemplateError
+from engine.server.errors import ApiError
+from engine.types import ContextLengthError, GenerationRequest, SamplingParams, Timings, Usage
+
+MAX_STOPS = 32
+
+SMALLEST_TOP_P = 1e-9
+"""top_p 0 is legal on the wire and means the likeliest token only."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "xtc_probability": (0,),
+    "grammar": (),
+    "json_schema": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "min_tokens": (0,),
+    "stop_token_ids": ([],),
+    "ignore_eos": (False,),
+    "chat_template_kwargs": ({},),
+}
+"""Options that would change the answer and can't be honoured, with the values that ask for
+nothing. Any other value is refused: an option must never be dropped in silence."""
+
+
+class ChatTokenizer(Protocol):
+    """What turning a request into tokens needs of the model's tokenizer."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def chat(self, messages: list[dict[str, Any]]) -> list[int]: ...
+
+
+def _join_parts(content: Any) -> Any:
+    """Content as one string; null is empty and a list is its text parts, joined."""
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        return content
+    return "".join(_part_text(part) for part in content)
+
+
+def _part_text(part: Any) -> str:
+    match part:
+        case {"type": "text" | "input_text", "text": str(text)}:
+            return text
+        case {"type": str(kind)} if kind not in ("text", "input_text"):
+            raise PydanticCustomError(
+                "content_part", "This model reads text only; it can't take {kind}", {"kind": kind}
+            )
+        case _:
+            raise PydanticCustomError("content_part", "Each part needs a type and a text")
+
+
+def _as_stops(stop: Any) -> Any:
+    """Stop strings as a list: one string or null are welcome, empty strings mean nothing."""
+    stops = [stop] if isinstance(stop, str) else stop or []
+    return [text for text in stops if text != ""] if isinstance(stops, list) else stop
+
+
+class Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Annotated[str, BeforeValidator(_join_parts)] = ""
+    tool_calls: list[Any] | None = None
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool | None = None
+
+
+class ChatRequest(BaseModel):
+    """`POST /v1/chat/completions`. Null is the same as absent; unknown fields are accepted.
+
+    model: any name; the one loaded model answers, and the response says which it is.
+    """
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    messages: list[Message] = Field(min_length=1)
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=-1)
+    min_p: float | None = Field(None, ge=0, le=1)
+    seed: int | None = None
+    stop: Annotated[list[str], BeforeValidator(_as_stops)] = Field([], max_length=MAX_STOPS)
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+
+    @property
+    def wants_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+def generation_request(
+    body: ChatRequest, tokenizer: ChatTokenizer, context: int, source: str
+) -> GenerationRequest:
+    """The engine's request for what the client sent. Tokenizes: keep it off the event loop.
+
+    context: the model's limit in tokens; the answer's length is clamped to what the prompt leaves.
+    Raises ApiError for what the model or this server can't do, ContextLengthError.
+    """
+    _refuse_unsupported(body)
+    prompt = _prompt(body.messages, tokenizer)
+    room = context - len(prompt)
+    if room < 1:
+        raise ContextLengthError(
+            f"This model's maximum context length is {context} tokens, and the messages take "
+            f"{len(prompt)}. Shorten them."
+        )
+    wanted = body.max_completion_tokens or body.max_tokens or room
+    return GenerationRequest(
+        id=f"chatcmpl-{secrets.token_hex(12)}",
+        prompt=tuple(prompt),
+        max_tokens=min(wanted, room),
+        sampling=_sampling(body, tokenizer.vocab_size),
+        stop=tuple(body.stop),
+        source=source,
+    )
+
+
+def _refuse_unsupported(body: ChatRequest) -> None:
+    for name, value in (body.model_extra or {}).items():
+        if name in NEUTRAL and value is not None and value not in NEUTRAL[name]:
+            raise ApiError(
+                400,
+                f"{name} is not supported here; leave it out.",
+                param=name,
+                code="unsupported_parameter",
+            )
+    for index, message in enumerate(body.messages):
+        if message.role in ("tool", "function") or message.tool_calls:
+            raise ApiError(
+                400,
+                "Tool calls are not supported here; send text messages only.",
+                param=f"messages[{index}]",
+                code="unsupported_parameter",
+            )
+
+
+def _prompt(messages: list[Message], tokenizer: ChatTokenizer) -> list[int]:
+    chat = [
+        {"role": "system" if m.role == "developer" else m.role, "content": m.content}
+        for m in messages
+    ]
+    try:
+        prompt = tokenizer.chat(chat)
+    except TemplateError as error:
+        raise ApiError(400, str(error), param="messages", code="chat_template") from error
+    if not prompt:
+        raise ApiError(400, "The messages come to an empty prompt.", param="messages")
+    return prompt
+
+
+def _sampling(body: ChatRequest, vocab_size: int) -> SamplingParams:
+    return SamplingParams(
+        temperature=1.0 if body.temperature is None else body.temperature,
+        top_p=1.0 if body.top_p is None else max(body.top_p, SMALLEST_TOP_P),
+        top_k=max(body.top_k or 0, 0),
+        min_p=body.min_p or 0.0,
+        seed=secrets.randbits(64) if body.seed is None else body.seed % 2**64,
+        logit_bias=tuple(
+            (_token_id(token, vocab_size), bias) for token, bias in (body.logit_bias or {}).items()
+        ),
+    )
+
+
+def _token_id(text: str, vocab_size: int) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 10 and int(text) < vocab_size:
+        return int(text)
+    raise ApiError(
+        400,
+        f"logit_bias: {text[:40]!r} is no token of this model; ids run from 0 to {vocab_size - 1}.",
+        param="logit_bias",
+        code="invalid_value",
+    )
+
+
+class _Sparse(BaseModel):
+    """Leaves out what is None, where clients expect a missing key rather than null."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+
+class PromptTokensDetails(BaseModel):
+    cached_tokens: int
+
+
+class UsageBody(BaseModel):
+    """Tokens spent; completion_tokens includes the end-of-turn token."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+
+    @classmethod
+    def of(cls, usage: Usage) -> UsageBody:
+        return cls(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            total_tokens=usage.prompt_tokens + usage.completion_tokens,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
+        )
+
+
+class TimingsBody(BaseModel):
+    """Milliseconds since the request reached the engine. queued_ms: until it got a slot."""
+
+    queued_ms: float | None
+    first_token_ms: float | None
+    total_ms: float
+
+    @classmethod
+    def of(cls, timings: Timings) -> TimingsBody:
+        return cls(
+            queued_ms=_milliseconds(timings.admitted),
+            first_token_ms=_milliseconds(timings.first_token),
+            total_ms=round(timings.finished * 1000, 3),
+        )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
+
+
+class ChunkDelta(_Sparse):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+
+
+class ChunkChoice(BaseModel):
+    index: int = 0
+    delta: ChunkDelta
+    finish_reason: str | None = None
+
+
+class ChatChunk(_Sparse):
+    """One frame of a streamed answer. usage and timings: only in the last, which has no choices."""
+
+    id: str
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: UsageBody | None = None
+    timings: TimingsBody | None = None
+
+
+class AnswerMessage(BaseModel):
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class Choice(BaseModel):
+    index: int = 0
+    message: AnswerMessage
+    finish_reason: str
+
+
+class ChatCompletion(BaseModel):
+    """A whole answer."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: UsageBody
+    timings: TimingsBody
+
+
+class ModelCard(BaseModel):
+    """One entry of `GET /v1/models`. context_length: tokens, once the model is loaded."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "local"
+    context_length: int | None = None
+
+
+class ModelList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[ModelCard]

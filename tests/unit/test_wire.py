@@ -1,0 +1,283 @@
+"""What clients may send, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from engine.models.errors import TemplateError
+from engine.server.errors import ApiError
+from engine.server.wire import ChatChunk, ChatRequest, ChunkChoice, ChunkDelta, generation_request
+from engine.types import ContextLengthError, GenerationRequest
+
+CONTEXT = 100
+
+
+class WordTokenizer:
+    """One token a word; keeps what it was asked to put into the model's format."""
+
+    vocab_size = 50
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    def chat(self, messages: list[dict[str, Any]]) -> list[int]:
+        self.messages = messages
+        if any(m["content"] == "refuse me" for m in messages):
+            raise TemplateError("Only user and assistant roles are supported!")
+        return [1] * sum(len(m["content"].split()) for m in messages)
+
+
+@pytest.fixture
+def tokenizer() -> WordTokenizer:
+    return WordTokenizer()
+
+
+def parse(**fields: Any) -> ChatRequest:
+    fields.setdefault("messages", [{"role": "user", "content": "hello there"}])
+    return ChatRequest.model_validate_json(json.dumps(fields))
+
+
+def convert(tokenizer: WordTokenizer, **fields: Any) -> GenerationRequest:
+    return generation_request(parse(**fields), tokenizer, CONTEXT, "pane 1")
+
+
+def test_null_is_absent_in_every_optional_field(tokenizer: WordTokenizer) -> None:
+    names = set(ChatRequest.model_fields) - {"messages", "seed"}
+    nulls = convert(tokenizer, **dict.fromkeys(names), seed=7, tools=None, n=None, logprobs=None)
+    plain = convert(tokenizer, seed=7)
+    assert (nulls.max_tokens, nulls.sampling, nulls.stop) == (
+        plain.max_tokens,
+        plain.sampling,
+        plain.stop,
+    )
+
+
+def test_defaults_use_the_whole_context_and_sample_as_the_protocol_says(
+    tokenizer: WordTokenizer,
+) -> None:
+    request = convert(tokenizer)
+    assert request.max_tokens == CONTEXT - 2
+    assert request.sampling.temperature == 1.0
+    assert request.sampling.top_p == 1.0
+    assert request.sampling.top_k == 0
+    assert request.source == "pane 1"
+    assert request.id.startswith("chatcmpl-")
+
+
+def test_whole_numbers_serve_for_floats_and_unknown_fields_are_welcome(
+    tokenizer: WordTokenizer,
+) -> None:
+    request = convert(tokenizer, temperature=0, top_p=1, store=True, user="me", metadata={"a": "b"})
+    assert request.sampling.temperature == 0.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"max_tokens": 5}, 5),
+        ({"max_tokens": 5, "max_completion_tokens": 9}, 9),
+        ({"max_tokens": 5, "max_completion_tokens": None}, 5),
+        ({"max_tokens": 10**12}, CONTEXT - 2),
+    ],
+)
+def test_max_tokens(tokenizer: WordTokenizer, fields: dict[str, Any], expected: int) -> None:
+    assert convert(tokenizer, **fields).max_tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_tokens", 0),
+        ("max_tokens", -1),
+        ("max_completion_tokens", 0),
+        ("temperature", -0.1),
+        ("temperature", 2.5),
+        ("temperature", "hot"),
+        ("temperature", float("nan")),
+        ("top_p", 1.5),
+        ("top_k", -2),
+        ("min_p", 2),
+        ("seed", "abc"),
+        ("seed", 1.5),
+        ("stop", [1]),
+        ("stop", {"a": 1}),
+        ("stop", ["x"] * 33),
+        ("stream", "perhaps"),
+        ("messages", []),
+        ("messages", "hi"),
+        ("logit_bias", {"3": 1000}),
+        ("logit_bias", {"3": float("inf")}),
+        ("logit_bias", [3]),
+    ],
+)
+def test_an_impossible_value_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
+    with pytest.raises(ValidationError) as caught:
+        parse(**{field: value})
+    assert caught.value.errors()[0]["loc"][0] == field
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        (None, ()),
+        ("END", ("END",)),
+        ("", ()),
+        (["a", "", "b"], ("a", "b")),
+        ([], ()),
+        ([" "], (" ",)),
+    ],
+)
+def test_stop(tokenizer: WordTokenizer, stop: Any, expected: tuple[str, ...]) -> None:
+    assert convert(tokenizer, stop=stop).stop == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("plain", "plain"),
+        (None, ""),
+        ([], ""),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab"),
+    ],
+)
+def test_content(tokenizer: WordTokenizer, content: Any, expected: str) -> None:
+    chat = [{"role": "assistant", "content": content}, {"role": "user", "content": "go"}]
+    convert(tokenizer, messages=chat)
+    assert tokenizer.messages[0]["content"] == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "word"),
+    [
+        ({"type": "image_url", "image_url": {"url": "data:"}}, "image_url"),
+        ({"type": "text", "text": 3}, "text"),
+        ("bare", "type"),
+    ],
+)
+def test_content_parts_that_are_no_text_are_refused(part: Any, word: str) -> None:
+    with pytest.raises(ValidationError, match=word):
+        parse(messages=[{"role": "user", "content": [part]}])
+
+
+def test_developer_speaks_as_system(tokenizer: WordTokenizer) -> None:
+    convert(tokenizer, messages=[{"role": "developer", "content": "be brief"}])
+    assert tokenizer.messages == [{"role": "system", "content": "be brief"}]
+
+
+@pytest.mark.parametrize(("seed", "expected"), [(3, 3), (-1, 2**64 - 1), (2**80 + 5, 5)])
+def test_any_whole_number_is_a_seed(tokenizer: WordTokenizer, seed: int, expected: int) -> None:
+    assert convert(tokenizer, seed=seed).sampling.seed == expected
+
+
+def test_without_a_seed_every_request_draws_its_own(tokenizer: WordTokenizer) -> None:
+    assert len({convert(tokenizer).sampling.seed for _ in range(8)}) == 8
+
+
+def test_top_p_zero_and_top_k_minus_one_keep_their_usual_meaning(tokenizer: WordTokenizer) -> None:
+    sampling = convert(tokenizer, top_p=0, top_k=-1).sampling
+    assert 0 < sampling.top_p < 1e-6
+    assert sampling.top_k == 0
+
+
+def test_logit_bias_reaches_the_request(tokenizer: WordTokenizer) -> None:
+    assert convert(tokenizer, logit_bias={"3": -100, "49": 2.5}).sampling.logit_bias == (
+        (3, -100.0),
+        (49, 2.5),
+    )
+
+
+@pytest.mark.parametrize("token", ["100000000", "-5", "abc", "50", "", "1.0", "٣", "9" * 5000])
+def test_logit_bias_outside_the_vocabulary_is_refused(
+    tokenizer: WordTokenizer, token: str
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        convert(tokenizer, logit_bias={token: 1})
+    assert caught.value.status_code == 400
+    assert caught.value.body.param == "logit_bias"
+    assert len(caught.value.body.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n", 2),
+        ("logprobs", True),
+        ("top_logprobs", 3),
+        ("tools", [{"type": "function", "function": {"name": "f"}}]),
+        ("response_format", {"type": "json_object"}),
+        ("presence_penalty", 0.5),
+        ("frequency_penalty", -1),
+        ("repetition_penalty", 1.1),
+        ("ignore_eos", True),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    tokenizer: WordTokenizer, field: str, value: Any
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        convert(tokenizer, **{field: value})
+    assert caught.value.status_code == 400
+    assert caught.value.body.param == field
+
+
+def test_options_set_to_their_neutral_value_ask_for_nothing(tokenizer: WordTokenizer) -> None:
+    convert(
+        tokenizer,
+        n=1,
+        logprobs=False,
+        tools=[],
+        tool_choice="auto",
+        response_format={"type": "text"},
+        presence_penalty=0.0,
+        repetition_penalty=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "tool", "content": "4", "tool_call_id": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]},
+    ],
+)
+def test_tool_turns_are_refused(tokenizer: WordTokenizer, message: dict[str, Any]) -> None:
+    with pytest.raises(ApiError, match="Tool calls"):
+        convert(tokenizer, messages=[{"role": "user", "content": "2+2"}, message])
+
+
+def test_a_prompt_that_leaves_no_room_is_refused(tokenizer: WordTokenizer) -> None:
+    long = [{"role": "user", "content": "word " * CONTEXT}]
+    with pytest.raises(ContextLengthError, match=f"maximum context length is {CONTEXT} tokens"):
+        convert(tokenizer, messages=long)
+
+
+def test_one_token_of_room_is_enough(tokenizer: WordTokenizer) -> None:
+    almost = [{"role": "user", "content": "word " * (CONTEXT - 1)}]
+    assert convert(tokenizer, messages=almost, max_tokens=50).max_tokens == 1
+
+
+def test_a_prompt_without_tokens_is_refused(tokenizer: WordTokenizer) -> None:
+    with pytest.raises(ApiError, match="empty prompt"):
+        convert(tokenizer, messages=[{"role": "user", "content": ""}])
+
+
+def test_a_template_that_refuses_is_the_clients_to_fix(tokenizer: WordTokenizer) -> None:
+    with pytest.raises(ApiError, match="Only user and assistant roles") as caught:
+        convert(tokenizer, messages=[{"role": "system", "content": "refuse me"}])
+    assert caught.value.status_code == 400
+
+
+def test_a_chunk_keeps_a_null_finish_reason_and_leaves_out_what_it_lacks() -> None:
+    choice = ChunkChoice(delta=ChunkDelta(content="a"))
+    chunk = ChatChunk(id="chatcmpl-1", created=1, model="m", choices=[choice])
+    assert json.loads(chunk.model_dump_json()) == {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}],
+    }
