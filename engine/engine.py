@@ -108,6 +108,12 @@ class Engine:
 
     def _run(self) -> None:
         try:
+            self._work()
+        finally:
+            _release_device()
+
+    def _work(self) -> None:
+        try:
             loop = self._load()
         except Exception as error:
             if not self._closing.is_set():
@@ -149,3 +155,10 @@ class Engine:
     def _announce(self, status: EngineStatus, error: str | None = None) -> None:
         model = self._loop.model.info if self._loop else None
         self._bus.publish(Status(self._clock.now(), status, error=error, model=model))
+
+
+def _release_device() -> None:
+    """End MLX's worker threads of this thread's streams: the process aborts on exit otherwise."""
+    import mlx.core as mx
+
+    mx.clear_streams()

@@ -93,13 +93,14 @@ class Loop:
         left = min((row.request.max_tokens - len(row.tokens) for row in rows), default=0)
         return min(max(round(left * self._step_milliseconds / 1000), 1), 60)
 
-    def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> None:
+    def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> Row:
         row = Row.create(request, sink, self.model.tokenizer.backend, queued)
         self._rows[request.id] = row
         if self.failed:
             self._finish(row, FinishReason.ERROR, "the engine stopped after repeated failures")
         else:
             self._scheduler.enqueue(request)
+        return row
 
     def cancel(self, request_id: str) -> None:
         if row := self._rows.get(request_id):

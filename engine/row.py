@@ -63,7 +63,7 @@ class Row:
         return Pick(self.request.sampling, len(self.request.prompt) + self.launched)
 
     def accept(self, token: int, eos: Collection[int]) -> FinishReason | None:
-        """Take one generated token and send the text it made certain; the reason if it is the last."""
+        """Take a generated token, send the text it made certain; the reason if it is the last."""
         self.tokens.append(token)
         self._unsent += 1
         if token in eos:

@@ -1,0 +1,137 @@
+"""A tiny model, an engine around it and a client that keeps what it is sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from engine.engine import Engine
+from engine.events import Event, ModelInfo
+from engine.types import Delta, EngineSettings, Finish, GenerationRequest, SamplingParams, Update
+from tests.tiny import tiny_llama
+
+DEADLINE = 60.0
+
+
+@dataclass
+class Client:
+    """One request's updates. `wait` returns its Finish."""
+
+    request: GenerationRequest
+    updates: list[Update] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+    grown: threading.Condition = field(default_factory=threading.Condition)
+
+    def __call__(self, update: Update) -> None:
+        with self.grown:
+            self.updates.append(update)
+            self.grown.notify_all()
+        if isinstance(update, Finish):
+            self.done.set()
+
+    @property
+    def text(self) -> str:
+        return "".join(u.text for u in self.updates if isinstance(u, Delta))
+
+    @property
+    def tokens(self) -> int:
+        return sum(u.tokens for u in self.updates if isinstance(u, Delta))
+
+    def wait(self) -> Finish:
+        assert self.done.wait(DEADLINE), f"{self.request.id} never finished"
+        last = self.updates[-1]
+        assert isinstance(last, Finish)
+        return last
+
+    def wait_tokens(self, count: int) -> None:
+        with self.grown:
+            assert self.grown.wait_for(lambda: self.tokens >= count, DEADLINE)
+
+
+class Harness:
+    """An engine, short ways to ask it for something, and every event since it was made."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.events: list[Event] = []
+        self._grown = threading.Condition()
+        self._subscription = engine.subscribe(self._drain)
+        self._subscription.drain()
+        self._count = 0
+
+    def ask(
+        self,
+        prompt: tuple[int, ...] | str = (5, 6, 7),
+        max_tokens: int = 8,
+        stop: tuple[str, ...] = (),
+        **sampling: object,
+    ) -> Client:
+        """Submit; keyword arguments go to SamplingParams."""
+        if isinstance(prompt, str):
+            assert self.engine.model is not None
+            prompt = tuple(self.engine.model.tokenizer.encode(prompt))
+        self._count += 1
+        params = SamplingParams(**sampling)  # type: ignore[arg-type]
+        client = Client(GenerationRequest(f"r{self._count}", prompt, max_tokens, params, stop))
+        self.engine.submit(client.request, client)
+        return client
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait until an event made the condition true."""
+        with self._grown:
+            assert self._grown.wait_for(condition, DEADLINE)
+
+    def _drain(self) -> None:
+        with self._grown:
+            self.events.extend(self._subscription.drain())
+            self._grown.notify_all()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny llama that practically never ends its turn."""
+    return tiny_llama(tmp_path_factory.mktemp("tiny"), ends=False)
+
+
+@pytest.fixture
+def start(tiny_folder: Path) -> Iterator[Callable[..., Harness]]:
+    """Start engines: `start(max_batch=2, folder=…)`. All are closed at the end."""
+    from engine.models.load import load
+
+    engines: list[Engine] = []
+
+    def begin(folder: Path = tiny_folder, **settings: int) -> Harness:
+        engine = Engine(
+            lambda report: load(folder, "tiny", "auto", report), EngineSettings(**settings)
+        )
+        engines.append(engine)
+        ready = threading.Event()
+        subscription = engine.subscribe(ready.set)
+        engine.start()
+        while engine.model is None:
+            assert ready.wait(DEADLINE)
+            ready.clear()
+            assert engine.snapshot().error is None
+        subscription.close()
+        return Harness(engine)
+
+    yield begin
+    for engine in engines:
+        engine.close()
+
+
+@pytest.fixture
+def harness(start: Callable[..., Harness]) -> Harness:
+    return start(max_batch=4)
+
+
+def info_of(harness: Harness) -> ModelInfo:
+    assert harness.engine.model is not None
+    return harness.engine.model.info
