@@ -51,7 +51,7 @@ class AccessPolicy:
         if self.api_key is None:
             return
         given = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if not secrets.compare_digest(given.encode(), self.api_key.encode()):
+        if not secrets.compare_digest(given.encode("latin-1"), self.api_key.encode()):
             raise ApiError(
                 401, "Send the server's key as Authorization: Bearer KEY.", code="invalid_api_key"
             )

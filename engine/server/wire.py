@@ -80,7 +80,7 @@ def _part_text(part: Any) -> str:
             return text
         case {"type": str(kind)} if kind not in ("text", "input_text"):
             raise PydanticCustomError(
-                "content_part", "This model reads text only; it can't take {kind}", {"kind": kind}
+                "content_part", "Only text can be read here, not {kind}", {"kind": ascii(kind[:40])}
             )
         case _:
             raise PydanticCustomError("content_part", "Each part needs a type and a text")

@@ -1,0 +1,136 @@
+"""An engine without a model, for what only the server decides: shapes, statuses, order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.bus import Clock, EventBus, Subscription
+from engine.events import (
+    Admitted,
+    Capability,
+    EngineStatus,
+    Event,
+    Finished,
+    FirstToken,
+    ModelInfo,
+    Progress,
+    Queued,
+    Snapshot,
+    Status,
+    Step,
+)
+from engine.models.errors import TemplateError
+from engine.types import (
+    Delta,
+    EngineError,
+    EngineUnavailableError,
+    Finish,
+    FinishReason,
+    GenerationRequest,
+    Sink,
+    Timings,
+    Usage,
+)
+
+INFO = ModelInfo("fake-1", "fake", 1, 64, "fp32", 4, 8)
+
+
+class FakeTokenizer:
+    """One token a word."""
+
+    vocab_size = 100
+
+    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+        text = " ".join(message["content"] for message in messages)
+        if "#template" in text:
+            raise TemplateError("System role not supported")
+        if "#bug" in text:
+            raise ZeroDivisionError("a bug in the tokenizer")
+        return [1] * len(text.split())
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    tokenizer: FakeTokenizer = field(default_factory=FakeTokenizer)
+    info: ModelInfo = INFO
+
+
+class FakeEngine:
+    """Answers each request at once with `pieces`, or with `held` only when told to.
+
+    refusal: what `submit` raises instead.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: tuple[str, ...] = ("Hel", "lo ", "wörld 👩‍👩‍👧")
+        self.reason = FinishReason.STOP
+        self.error: str | None = None
+        self.held = False
+        self.refusal: EngineError | None = None
+        self.requests: list[GenerationRequest] = []
+        self.cancelled: list[str] = []
+        self.bus = EventBus(Clock(), slots=4, queue_limit=8)
+        self.model: FakeModel | None = None
+        self._sinks: dict[str, Sink] = {}
+
+    def load(self) -> None:
+        self.model = FakeModel()
+        self.publish(Capability, "precision", "auto", "fp32", "it fits")
+        self.publish(Status, EngineStatus.OK, model=INFO)
+
+    def progress(self, progress: Progress) -> None:
+        self.publish(Status, EngineStatus.LOADING, progress)
+
+    def fail(self, error: str) -> None:
+        self.publish(Status, EngineStatus.FAILED, error=error)
+
+    def publish(self, event: Callable[..., Event], *details: object, **more: object) -> None:
+        self.bus.publish(event(self.bus.clock.now(), *details, **more))
+
+    def submit(self, request: GenerationRequest, sink: Sink) -> None:
+        if self.refusal:
+            raise self.refusal
+        if self.model is None:
+            raise EngineUnavailableError("no model")
+        self.requests.append(request)
+        self._sinks[request.id] = sink
+        self.publish(Queued, request.id, request.source, len(request.prompt), request.max_tokens, 1)
+        if not self.held:
+            self.answer(request.id)
+
+    def answer(self, id: str) -> None:
+        """Admit a held request, write all pieces and finish it."""
+        sink = self._sinks.pop(id)
+        self.publish(Admitted, id, 0, 0.0, False, 0)
+        for index, piece in enumerate(self.pieces):
+            if index == 0:
+                self.publish(FirstToken, id)
+            self.publish(Step, "decode", 1, {id: 1}, 1.0)
+            sink(Delta(piece, 1))
+        self._finish(id, sink, self.reason, self.error)
+
+    def cancel(self, id: str) -> bool:
+        sink = self._sinks.pop(id, None)
+        if sink is None:
+            return False
+        self.cancelled.append(id)
+        self._finish(id, sink, FinishReason.CANCELLED, None)
+        return True
+
+    def subscribe(self, notify: Callable[[], None]) -> Subscription:
+        return self.bus.subscribe(notify)
+
+    def snapshot(self) -> Snapshot:
+        return self.bus.snapshot()
+
+    def close(self) -> None:
+        self.publish(Status, EngineStatus.STOPPING)
+        for id in list(self._sinks):
+            self.cancel(id)
+
+    def _finish(self, id: str, sink: Sink, reason: FinishReason, error: str | None) -> None:
+        tokens = len(self.pieces)
+        self.publish(Finished, id, reason, tokens, 0.25, error)
+        sink(Finish(reason, Usage(5, tokens, 2), Timings(0.01, 0.02, 0.25), error))
