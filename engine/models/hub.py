@@ -1,0 +1,170 @@
+"""Models of the Hugging Face hub, in its own cache, shared with every other program."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.events import Progress
+from engine.models.errors import ModelError, one_line
+from engine.models.prepare import ProgressSink, refusal
+
+if TYPE_CHECKING:
+    from huggingface_hub import CachedRepoInfo, HFCacheInfo
+
+PATTERNS = ("*.json", "model*.safetensors", "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja")
+"""The files a model needs: no code, and none of the other formats a repository may carry."""
+
+_BYTES_BAR = "Reconstructing"  # the one of the hub's bars that counts bytes written to disk
+_TEXT_MODELS = ("ForCausalLM", "ForConditionalGeneration")  # how such architectures' names end
+
+
+@dataclass(frozen=True, slots=True)
+class CachedModel:
+    """A model in the hub's cache. size: bytes. problem: why it can't be used, None if it can."""
+
+    name: str
+    path: Path
+    size: int
+    problem: str | None
+
+
+def fetch_hub(name: str, progress: ProgressSink, refresh: bool = False) -> Path:
+    """The folder of hub model "org/name", downloaded if it isn't whole in the cache already.
+
+    refresh: ask the hub for a newer one even so. Raises ModelError.
+    """
+    from huggingface_hub import constants, snapshot_download
+
+    cached = next((model for model in cached_models() if model.name == name), None)
+    if not refresh and cached is not None and cached.problem is None:
+        return cached.path
+    download = _Download(name, progress)
+    download.report(0, 0)
+    try:
+        path = snapshot_download(
+            name, allow_patterns=list(PATTERNS), tqdm_class=_reporting_bar(download)
+        )
+    except Exception as error:
+        if download.stopped is not None:
+            raise download.stopped from None
+        raise ModelError(_why(name, error, Path(constants.HF_HUB_CACHE))) from error
+    return Path(path)
+
+
+def cached_models() -> list[CachedModel]:
+    """The language models in the hub's cache, by name."""
+    cache = _cache()
+    repositories = () if cache is None else cache.repos
+    models = (_cached(repository) for repository in repositories)
+    return sorted((model for model in models if model is not None), key=lambda model: model.name)
+
+
+def remove_cached(name: str) -> bool:
+    """Delete a hub model from the cache. False if it is not there."""
+    cache = _cache()
+    repositories = () if cache is None else cache.repos
+    revisions = [
+        revision.commit_hash
+        for repository in repositories
+        if repository.repo_id == name and repository.repo_type == "model"
+        for revision in repository.revisions
+    ]
+    if cache is None or not revisions:
+        return False
+    cache.delete_revisions(*revisions).execute()
+    return True
+
+
+@dataclass
+class _Download:
+    """Passes progress on and remembers if its hearer ended the download: the hub's threads may
+    swallow what is raised in them."""
+
+    name: str
+    progress: ProgressSink
+    stopped: BaseException | None = None
+
+    def report(self, done: int, total: int) -> None:
+        detail = f"{self.name} from the Hugging Face hub"
+        try:
+            self.progress(Progress("fetch", detail, done, max(done, total), "bytes"))
+        except BaseException as error:
+            self.stopped = error
+            raise
+
+
+def _reporting_bar(download: _Download) -> type[Any]:
+    """A class the hub takes for a tqdm progress bar; it draws nothing."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    class Bar(tqdm):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._counts_bytes = str(options.get("desc", "")).startswith(_BYTES_BAR)
+            super().__init__(*args, **{**options, "disable": True})
+
+        def update(self, n: float | None = 1) -> None:
+            self.n += n or 0
+            if self._counts_bytes:
+                download.report(int(self.n), int(self.total or 0))
+
+    return Bar
+
+
+def _why(name: str, error: Exception, cache: Path) -> str:
+    from huggingface_hub import errors
+
+    page = f"https://huggingface.co/{name}"
+    if isinstance(error, errors.GatedRepoError):
+        return f"{name} is gated: accept its terms at {page}, then run hf auth login"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"the hub has no model {name}; if it is private, run hf auth login"
+    if isinstance(error, errors.HFValidationError):
+        return f'"{name}" is no hub model name; write it as org/name'
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        return (
+            f"no network: can't reach the Hugging Face hub for {name}. "
+            "Connect and start again, or use a model on this disk with --model FOLDER"
+        )
+    if isinstance(error, OSError) and not isinstance(error, errors.HfHubHTTPError):
+        return refusal(cache, error)
+    return f"can't fetch {name} from the hub: {one_line(error)}"
+
+
+def _cache() -> HFCacheInfo | None:
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        return scan_cache_dir()
+    except CacheNotFound:
+        return None
+
+
+def _cached(repository: CachedRepoInfo) -> CachedModel | None:
+    """The newest snapshot of a repository, None unless it is a language model."""
+    if repository.repo_type != "model" or not repository.revisions:
+        return None
+    newest = max(repository.revisions, key=lambda revision: revision.last_modified)
+    path = newest.snapshot_path
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        architectures = tuple(config.get("architectures") or ())
+    except (OSError, ValueError, AttributeError):
+        return None
+    if not any(name.endswith(_TEXT_MODELS) for name in architectures):
+        return None
+    return CachedModel(repository.repo_id, path, newest.size_on_disk, _problem(path))
+
+
+def _problem(path: Path) -> str | None:
+    index = path / "model.safetensors.index.json"
+    if index.is_file():
+        shards = set(json.loads(index.read_text()).get("weight_map", {}).values())
+        if any(not (path / shard).is_file() for shard in shards):
+            return "its download is incomplete"
+    elif not any(path.glob("model*.safetensors")):
+        return "it has no safetensors weights"
+    return None
