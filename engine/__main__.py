@@ -15,6 +15,9 @@ def main() -> int:
         prog="python -m engine", description="Serve one model to many clients in one batch."
     )
     add_arguments(parser)
+    parser.add_argument(
+        "--parent-pipe", action="store_true", help="exit when standard input closes"
+    )
     return run(ServeOptions.of(parser.parse_args()), LineReporter("engine"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import os
 import socket
@@ -68,7 +69,7 @@ def _tcp(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise ListenError(f"--host {host} is no address of this machine: {error}") from error
+        raise ListenError(_no_address(host)) from error
     bound = socket.socket(family, kind, protocol)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,9 +77,22 @@ def _tcp(host: str, port: int) -> socket.socket:
         bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ListenError(f"port {port} on {host}: {reason}; choose another --port") from error
+        raise ListenError(_refusal(error, host, port)) from error
     return bound
+
+
+def _refusal(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"port {port} on {host} is taken; stop what uses it or choose another --port"
+        case errno.EADDRNOTAVAIL:
+            return _no_address(host)
+        case _:
+            return f"port {port} on {host}: {error.strerror}; choose another --port"
+
+
+def _no_address(host: str) -> str:
+    return f"{host} is no address of this machine; choose another --host or leave it out"
 
 
 def _unix(path: Path) -> socket.socket:

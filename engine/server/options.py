@@ -48,15 +48,21 @@ class ServeOptions:
 def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = None) -> None:
     """default_port None: the command line has to say where to listen."""
     parser.add_argument(
-        "--model", metavar="M", help="a model's name, folder, .gguf file or hub id (default: small)"
+        "--model",
+        metavar="M",
+        help="folder, .gguf file, hub id or known name (default: the small embedded model)",
     )
     parser.add_argument(
-        "--max-batch", type=_positive, default=DEFAULT_MAX_BATCH, metavar="N", help="rows at once"
+        "--max-batch",
+        type=_positive,
+        default=DEFAULT_MAX_BATCH,
+        metavar="N",
+        help="slots of the batch",
     )
     parser.add_argument(
-        "--queue", type=_positive, default=DEFAULT_QUEUE, metavar="N", help="waiting requests"
+        "--queue", type=_positive, default=DEFAULT_QUEUE, metavar="N", help="requests that may wait"
     )
-    parser.add_argument("--precision", choices=PRECISIONS, default="auto")
+    parser.add_argument("--precision", choices=PRECISIONS, default="auto", help="of the weights")
     where = parser.add_mutually_exclusive_group(required=default_port is None)
     where.add_argument("--port", type=_port, default=default_port, metavar="P")
     where.add_argument("--socket", type=Path, metavar="PATH", help="a Unix socket instead")
@@ -64,10 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
     parser.add_argument(
         "--api-key", metavar="K", help="ask clients for this key (or set DSPARK_API_KEY)"
     )
-    parser.add_argument(
-        "--parent-pipe", action="store_true", help="exit when standard input closes"
-    )
-    parser.add_argument("--log", type=Path, metavar="FILE")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="instead of the usual log file")
 
 
 def _positive(text: str) -> int:

@@ -1,0 +1,106 @@
+"""`dspark-tui serve`: the engine as a server for any OpenAI client, without the workbench."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from engine.events import Progress as StartUp
+from engine.events import Snapshot
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+DEFAULT_PORT = 8642
+
+
+def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    from engine.server.options import add_arguments
+
+    parser = subparsers.add_parser(
+        "serve",
+        help="run the engine as a server, without the workbench",
+        description="Serve one model to any OpenAI client, all requests in one batch.",
+    )
+    add_arguments(parser, DEFAULT_PORT)
+    parser.set_defaults(run=run, parent_pipe=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl+C; the exit code."""
+    from engine.server.options import ServeOptions
+    from engine.server.process import run as serve
+
+    return serve(ServeOptions.of(args), ConsoleReporter(Console(stderr=True)))
+
+
+class ConsoleReporter:
+    """Start-up as a person likes to see it: a bar while it lasts, then the facts."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[amount]}", style="dim"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._stage = ""
+
+    def progress(self, progress: StartUp) -> None:
+        if self._stage != progress.stage:
+            self._stage = progress.stage
+            if not self._console.is_terminal:
+                self._say(f"{progress.stage}: {progress.detail}")
+        if self._task is None:
+            self._bar.start()
+            self._task = self._bar.add_task("", amount="")
+        self._bar.update(
+            self._task,
+            description=Text(f"{progress.stage}  {progress.detail}").markup,
+            completed=progress.done,
+            total=progress.total or None,
+            amount=amount(progress),
+        )
+
+    def ready(self, url: str, state: Snapshot) -> None:
+        self._bar.stop()
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_row("model", Text(state.model.id if state.model else "", style="bold"))
+        table.add_row("address", Text(f"{url}/v1" if url.startswith("http") else url))
+        table.add_row("slots", str(state.slots))
+        for capability in state.capabilities:
+            effective = Text(f"{capability.effective}  ")
+            table.add_row(capability.feature, effective.append(capability.why, style="dim"))
+        self._console.print(table)
+        if self._console.is_terminal:
+            self._console.print("Ctrl+C stops it.", style="dim")
+
+    def failed(self, message: str, log: Path | None) -> None:
+        self._bar.stop()
+        self._say(f"dspark-tui serve: {message}")
+        if log:
+            self._say(f"details: {log}")
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+
+def amount(progress: StartUp) -> str:
+    """How far a stage is, in its own unit."""
+    if not progress.total:
+        return ""
+    if progress.unit == "bytes":
+        return f"{progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
+    return f"{progress.done} of {progress.total} {progress.unit}".rstrip()
