@@ -44,9 +44,9 @@ def tiny_llama(
 ) -> Path:
     """A random fp32 llama in `folder` (made if missing), which is also what is returned.
 
-    vocab: token ids, from 259 (256 bytes and three special tokens) to about 370. ends: False makes the
-    end-of-turn token all but impossible, for tests that count tokens. overrides: entries of
-    config.json, e.g. `max_position_embeddings=64`; the weights follow them.
+    vocab: token ids, from 259 (256 bytes and three special tokens) to about 370. ends: False
+    makes the end-of-turn token all but impossible, for tests that count tokens. overrides: entries
+    of config.json, e.g. `max_position_embeddings=64`; the weights follow them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _byte_level_bpe(vocab)

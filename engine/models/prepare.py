@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ _LOCK_POLL = 0.2  # seconds between looks at another process's lock, and between
 
 
 def is_ready(folder: Path) -> bool:
-    return (folder / "config.json").is_file()
+    """Whether a model is there. Any name may be asked for, even one no file system would take."""
+    return os.path.isfile(folder / "config.json")
 
 
 def prepare_once(folder: Path, fill: Callable[[Path], None], progress: ProgressSink) -> Path:
@@ -44,6 +46,16 @@ def prepare_once(folder: Path, fill: Callable[[Path], None], progress: ProgressS
         finally:
             shutil.rmtree(new, ignore_errors=True)
     return folder
+
+
+def discard(folder: Path) -> None:
+    """Delete a prepared model in one step: no one can start loading half of it. Raises
+    ModelError."""
+    with writing(folder), locked(folder, lambda _: None):
+        gone = folder.with_name(f".{folder.name}.gone")
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(gone)
+        shutil.rmtree(gone)
 
 
 @contextmanager

@@ -1,0 +1,43 @@
+"""Every test has a home folder of its own; what is slow to make is shared, between runs too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.hardware import blas
+from engine.models import catalog
+
+TEST_DATA = Path(
+    os.environ.get("DSPARK_TEST_DATA") or Path(__file__).resolve().parent.parent / ".test-data"
+)
+"""Holds the embedded model and the prepared BLAS; `.gitignore` knows it."""
+
+
+def pytest_configure() -> None:
+    """Before any test module imports MLX."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["XDG_CACHE_HOME"] = str(TEST_DATA / "cache")
+    os.environ["DSPARK_DATA_DIR"] = str(TEST_DATA)
+    blas.prepare()
+
+
+@pytest.fixture(scope="session")
+def embedded_model() -> Path:
+    """The prepared embedded model's folder, fetched by the real code the first time."""
+    return catalog.ensure(catalog.resolve(None))
+
+
+@pytest.fixture(autouse=True)
+def isolated_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """An empty home: the settings and state of the person running the tests stay out, and safe."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for kind in ("config", "data", "state"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(home / kind))
+    monkeypatch.setenv("HF_HUB_CACHE", str(home / "hub"))
+    return home
