@@ -49,7 +49,7 @@ DEFAULT = Glyphs(
     prompt="›",
     below="⌄",
     warning="!",
-    dash="–",
+    dash="-",
     levels="⣀⣤⣶⣿",
 )
 RICH = Glyphs(
@@ -69,7 +69,7 @@ RICH = Glyphs(
     prompt="›",
     below="↓",
     warning="⚠",
-    dash="–",
+    dash="-",
     levels="▁▂▃▄▅▆▇█",
 )
 ASCII = Glyphs(

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
+from textual.cache import LRUCache
+from textual.geometry import Offset, Region, Size
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
 
 from dspark_tui.glyphs import DEFAULT, Glyphs
+from dspark_tui.widgets.lightmark import Mark
+from dspark_tui.widgets.text_rows import Kind, Line, Place, TextRows
+from dspark_tui.wrap import cut
+
+STRIPS_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,43 +34,307 @@ class Turn:
 
 
 class Transcript(ScrollView):
-    """Scrolls, follows the end while the reader is there, and stays put when they are not."""
+    """Follows the end while the reader is there, and stays put when they are not."""
 
-    following: bool = True
-    new_lines: int = 0
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{mark}" for mark in Mark} | {
+        "transcript--below"
+    }
+    DEFAULT_CSS = """
+    Transcript {
+        padding: 0 1;
+        overflow-x: hidden;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        & > .transcript--sign { color: $role-sign; }
+        & > .transcript--heading {
+            color: $role-heading;
+            text-style: $role-heading-style;
+        }
+        & > .transcript--bullet { color: $role-bullet; }
+        & > .transcript--bold { text-style: bold; }
+        & > .transcript--emphasis { text-style: italic; }
+        & > .transcript--code { color: $role-code; }
+        & > .transcript--fence {
+            color: $role-fence;
+            background: $role-fence-background;
+        }
+        & > .transcript--user { color: $role-user; text-style: bold; }
+        & > .transcript--note { color: $role-dim; }
+        & > .transcript--footer { color: $role-dim; }
+        & > .transcript--marked { color: $role-warning; }
+        & > .transcript--below {
+            color: $role-below;
+            background: $role-below-background;
+        }
+    }
+    """
 
     def __init__(self, *, glyphs: Glyphs = DEFAULT, id: str | None = None) -> None:
         super().__init__(id=id)
         self._glyphs = glyphs
+        self._text = TextRows()
+        self._strips: LRUCache[int, list[Strip]] = LRUCache(STRIPS_KEPT)
+        self._following = True
+        self._answering = False
+        self._later: list[str] = []  # notes that wait for the open answer's end
+        self._top = Place(0, 0)  # what the reader last scrolled to
+        self._read = Place(0, 0)  # the last row they have seen
+        self._resizing = False
+
+    @property
+    def following(self) -> bool:
+        """Does the view move with new text?"""
+        return self._following
+
+    @property
+    def new_lines(self) -> int:
+        """Rows that came below the view since the reader left the end."""
+        return 0 if self._following else self._text.height - 1 - self._text.row(self._read)
 
     def add_user(self, text: str) -> None:
         """Show what the person sent."""
+        self._push_user(text)
+        self._settle()
 
     def begin_answer(self) -> None:
         """Start an answer; `append` grows it."""
+        self._open_answer()
+        self._settle()
 
     def append(self, text: str) -> None:
         """Add text to the open answer. Merge pieces first: about ten calls a second."""
+        if not self._answering:
+            self._open_answer()
+        self._write(text)
+        self._settle()
 
     def end_answer(self, footer: str = "", marked: str | None = None) -> None:
         """Close the answer. marked: why it is not whole, e.g. "stopped" or "interrupted"."""
+        self._close_answer(footer, marked)
+        self._settle()
 
     def note(self, text: str) -> None:
-        """Add a dim status line."""
+        """Add a dim status line, below the answer if one is being written."""
+        if self._answering:
+            self._later.append(text)
+            return
+        self._push_note(text)
+        self._settle()
 
     def load(self, turns: Iterable[Turn]) -> None:
-        """Replace everything with a stored chat."""
+        """Replace everything with a stored chat, at its end."""
+        self._forget()
+        for turn in turns:
+            if turn.role == "user":
+                self._push_user(turn.text)
+            else:
+                self._open_answer()
+                self._write(turn.text)
+                self._close_answer(turn.footer, turn.marked)
+        self._settle()
 
     def clear(self) -> None:
         """Remove everything."""
+        self._forget()
+        self._settle()
 
     def follow(self) -> None:
         """Go to the end and stay there."""
+        self._following = True
+        self._settle()
+        self.refresh()
 
     def last_answer(self) -> str:
         """Source text of the latest answer, "" if there is none."""
-        return ""
+        runs = [list(run) for kind, run in self._by_kind() if kind is Kind.ANSWER]
+        return "\n".join(line.source for line in runs[-1]) if runs else ""
 
     def source_text(self) -> str:
-        """Source text of the whole chat."""
-        return ""
+        """Source text of the whole chat, prompts quoted."""
+        blocks = []
+        for kind, lines in self._by_kind():
+            quote = "> " if kind is Kind.USER else ""
+            if kind in (Kind.USER, Kind.ANSWER):
+                blocks.append("\n".join(quote + line.source for line in lines))
+        return "\n\n".join(blocks)
+
+    def _by_kind(self) -> Iterable[tuple[Kind, Iterable[Line]]]:
+        return groupby(self._text.lines, key=lambda line: line.kind)
+
+    def _gap(self) -> None:
+        if self._text.lines and self._text.lines[-1].kind is not Kind.GAP:
+            self._text.push(Kind.GAP, "")
+
+    def _push_user(self, text: str) -> None:
+        self._gap()
+        prompt = self._glyphs.prompt
+        for number, line in enumerate(text.split("\n")):
+            self._text.push(Kind.USER, line, "  " if number else f"{prompt} ")
+
+    def _push_note(self, text: str) -> None:
+        for line in text.split("\n"):
+            self._text.push(Kind.NOTE, line, "  ")
+
+    def _open_answer(self) -> None:
+        self._gap()
+        self._text.push(Kind.ANSWER, "")
+        self._answering = True
+
+    def _write(self, text: str) -> None:
+        first, *rest = text.split("\n")
+        self._strips.discard(len(self._text.lines) - 1)
+        self._text.extend(first)
+        for line in rest:
+            self._text.push(Kind.ANSWER, line)
+
+    def _close_answer(self, footer: str, marked: str | None) -> None:
+        lines = self._text.lines
+        while self._answering and lines[-1].kind is Kind.ANSWER and not lines[-1].source.strip():
+            self._strips.discard(len(lines) - 1)
+            self._text.pop()
+        if marked:
+            self._text.push(Kind.MARKED, marked, f"{self._glyphs.stopped} ")
+        if footer:
+            self._text.push(Kind.FOOTER, footer)
+        self._answering = False
+        for text in self._later:
+            self._push_note(text)
+        self._later.clear()
+
+    def _forget(self) -> None:
+        self._text.clear()
+        self._strips.clear()
+        self._later.clear()
+        self._answering = False
+        self._following = True
+
+    def _settle(self) -> None:
+        """Tell Textual about the new height, once, and keep the end in view if it is followed."""
+        height = self._text.height
+        grew = self.virtual_size.height != height
+        self.virtual_size = Size(self._text.width, height)
+        if self._following:
+            self._scroll_to_row(self.max_scroll_y)
+        if not self._following:
+            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
+        elif grew:
+            self.refresh()
+        elif self._text.lines:
+            rows = len(self._text.lines[-1].rows)
+            self.refresh_lines(height - rows, rows)
+
+    def _scroll_to_row(self, row: int) -> None:
+        # Not scroll_to: it does nothing until a view that just overflowed has its scrollbar.
+        self.scroll_target_y = self.scroll_y = row
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if self._resizing:
+            return
+        self._following = round(new_value) >= self.max_scroll_y
+        self._top = self._text.place(round(new_value))
+        bottom = self._text.place(round(new_value) + self.size.height - 1)
+        self._read = bottom if self._following else max(self._read, bottom)
+
+    def on_resize(self) -> None:
+        self._resizing = True
+        width = self.scrollable_content_region.width
+        if width != self._text.width:
+            self._text.rewrap(width)
+            self._strips.clear()
+        self.virtual_size = Size(width, self._text.height)
+        top = self.max_scroll_y if self._following else self._text.row(self._top)
+        self._scroll_to_row(top)
+        self._resizing = False
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected source text: no borders, no soft line breaks."""
+        lines = self._text.lines
+        if not lines:
+            return None
+        start = self._selected(selection.start or Offset(0, 0))
+        end = self._selected(selection.end or Offset(self._text.width, self._text.height))
+        if start.line == end.line:
+            return self._slice(start.line, start.offset, end.offset), "\n"
+        first = self._slice(start.line, start.offset, None)
+        whole = [lines[n].source for n in range(start.line + 1, end.line)]
+        return "\n".join([first, *whole, self._slice(end.line, 0, end.offset)]), "\n"
+
+    def _selected(self, offset: Offset) -> Place:
+        """The place under a character of a row."""
+        row = min(offset.y, self._text.height - 1)
+        number, part = self._text.find(row)
+        line = self._text.lines[number]
+        start, end = line.rows[part]
+        column = offset.x if offset.y == row else self._text.width
+        indent = line.hang if part else 0
+        return Place(number, min(end, start + max(0, column - indent)))
+
+    def _slice(self, number: int, start: int, end: int | None) -> str:
+        line = self._text.lines[number]
+        chrome = len(line.prefix)
+        text = line.drawn if len(line.source) != len(line.drawn) - chrome else line.source
+        if text is line.source:
+            start, end = start - chrome, None if end is None else max(0, end - chrome)
+        return text[max(0, start) : end]
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        row = self.scroll_offset.y + y
+        if y == self.size.height - 1 and self.new_lines:
+            return self._below(width)
+        if row >= self._text.height:
+            return Strip.blank(width, self.rich_style)
+        number, part = self._text.find(row)
+        if number not in self._strips:
+            self._strips[number] = self._draw(self._text.lines[number])
+        strip = self._strips[number][part]
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(row)
+        if span is not None:
+            strip = self._highlight(strip, *span)
+        return strip.adjust_cell_length(width, self.rich_style).apply_offsets(0, row)
+
+    def _highlight(self, strip: Strip, start: int, end: int) -> Strip:
+        style = self.screen.get_component_rich_style("screen--selection")
+        position, segments = 0, []
+        for text, own, _ in strip:
+            first = max(0, start - position)
+            last = len(text) if end == -1 else max(first, end - position)
+            segments.append(Segment(text[:first], own))
+            segments.append(Segment(text[first:last], (own or Style()) + style))
+            segments.append(Segment(text[last:], own))
+            position += len(text)
+        return Strip([segment for segment in segments if segment.text])
+
+    def _below(self, width: int) -> Strip:
+        count = self.new_lines
+        noun = "line" if count == 1 else "lines"
+        text = f" {self._glyphs.below} {count} new {noun} below   G follows again"
+        style = self.get_component_rich_style("transcript--below")
+        return Strip([Segment(cut(text, width), style)])
+
+    def _draw(self, line: Line) -> list[Strip]:
+        """The line's rows, styled. Fences fill their rows to the pane's edge."""
+        styles = {mark: self.get_component_rich_style(f"transcript--{mark}") for mark in Mark}
+        runs = line.runs
+        strips = []
+        for number, (start, end) in enumerate(line.rows):
+            segments = [Segment(" " * line.hang, self.rich_style)] if number else []
+            for run in runs:
+                text = line.drawn[max(run.start, start) : min(run.end, end)]
+                if text:
+                    segments.append(Segment(text, styles[run.mark]))
+            strip = Strip(segments)
+            if runs and runs[0].mark is Mark.FENCE:
+                strip = strip.adjust_cell_length(self._text.width, styles[Mark.FENCE])
+            strips.append(strip)
+        return strips

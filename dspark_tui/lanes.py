@@ -1,0 +1,184 @@
+"""A request's life as a lane, and lanes as cells on one shared time axis. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+from engine.events import Phase, RequestState
+from engine.types import FinishReason
+
+
+class SpanKind(StrEnum):
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    STALL = "stall"  # decoding, but held up by another request's prefill
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a request's life, in engine seconds."""
+
+    kind: SpanKind
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One request on the time axis. number: 1, 2, … in order of submission."""
+
+    number: int
+    request: RequestState
+    stalls: tuple[Span, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Who asked, as the client named itself."""
+        return self.request.source
+
+    @property
+    def running(self) -> bool:
+        return self.request.phase in (Phase.PREFILL, Phase.DECODE)
+
+    @property
+    def mid_flight(self) -> bool:
+        """Did it join while others were decoding?"""
+        return self.request.mid_flight
+
+    def waited(self, now: float) -> float:
+        """Seconds in the queue."""
+        r = self.request
+        return first_known(r.admitted, r.finished, now) - r.queued
+
+    @property
+    def ttft(self) -> float | None:
+        """Seconds from submission to the first token."""
+        r = self.request
+        return None if r.first_token is None else r.first_token - r.queued
+
+    @property
+    def completion_time(self) -> float | None:
+        """Seconds from submission to the end."""
+        r = self.request
+        return None if r.finished is None else r.finished - r.queued
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens a second from the first token to the last, stalls included."""
+        r = self.request
+        if r.first_token is None or r.last_token is None or r.last_token <= r.first_token:
+            return None
+        return r.tokens / (r.last_token - r.first_token)
+
+    def spans(self, now: float) -> list[Span]:
+        """Queued, prefill, decode as far as they got, then the stalls that lie over them."""
+        r = self.request
+        end = first_known(r.finished, now)
+        spans = [Span(SpanKind.QUEUED, r.queued, first_known(r.admitted, end))]
+        if r.admitted is not None:
+            spans.append(Span(SpanKind.PREFILL, r.admitted, first_known(r.first_token, end)))
+        if r.first_token is not None:
+            spans.append(Span(SpanKind.DECODE, r.first_token, end))
+        return spans + list(self.stalls)
+
+
+def first_known(*times: float | None) -> float:
+    """The first time that is known."""
+    return next(time for time in times if time is not None)
+
+
+class Cell(StrEnum):
+    """What one column of a lane shows: a span's kind, or where the request is or how it ended."""
+
+    EMPTY = "empty"
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    STALL = "stall"
+    RUNNING = "running"
+    DONE = "done"
+    LENGTH = "length"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+END_MARKS = {
+    FinishReason.STOP: Cell.DONE,
+    FinishReason.LENGTH: Cell.LENGTH,
+    FinishReason.CANCELLED: Cell.STOPPED,
+    FinishReason.ERROR: Cell.FAILED,
+}
+
+TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+"""Seconds between two labels of an axis."""
+TICK_COLUMNS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Columns of equal time from `start` on. tick: whole seconds between two labels."""
+
+    start: float
+    seconds: float
+    columns: int
+    tick: int
+
+    @classmethod
+    def fit(cls, start: float, end: float, columns: int) -> Axis:
+        """The axis from `start` that has room for `end` at the finest labels that fit.
+
+        It ends on a whole tick, so a growing lane changes the scale only now and then.
+        """
+        columns = max(1, columns)
+        most = max(1, columns // TICK_COLUMNS)
+        span = max(0.0, end - start)
+        tick = next((t for t in TICKS if ceil(span / t) <= most), TICKS[-1])
+        return cls(start, max(1, ceil(span / tick)) * tick, columns, tick)
+
+    def column(self, time: float) -> int:
+        """The column `time` falls in, clamped to the axis."""
+        return min(self.columns - 1, max(0, int((time - self.start) / self._each)))
+
+    @property
+    def middles(self) -> list[float]:
+        """The time in the middle of each column."""
+        return [self.start + (column + 0.5) * self._each for column in range(self.columns)]
+
+    @property
+    def ticks(self) -> list[tuple[int, str]]:
+        """Column and label of every tick that starts a column of its own."""
+        steps = range(0, ceil(self.seconds), self.tick)
+        return [(round(second / self._each), _tick_label(second)) for second in steps]
+
+    @property
+    def _each(self) -> float:
+        return self.seconds / self.columns
+
+
+def lane_cells(lane: Lane, axis: Axis, now: float) -> list[Cell]:
+    """One cell for each column: what the lane did in the middle of it, then its marks.
+
+    A stall and the end are always visible, however short.
+    """
+    cells = [Cell.EMPTY] * axis.columns
+    for span in lane.spans(now):
+        for column, middle in enumerate(axis.middles):
+            if span.start <= middle < span.end:
+                cells[column] = Cell(span.kind)
+    for stall in lane.stalls:
+        cells[axis.column(stall.start)] = Cell.STALL
+    if lane.request.reason is not None and lane.request.finished is not None:
+        cells[axis.column(lane.request.finished)] = END_MARKS[lane.request.reason]
+    elif lane.request.phase is Phase.DECODE:
+        cells[axis.column(now)] = Cell.RUNNING
+    else:
+        cells[axis.column(now)] = Cell(lane.spans(now)[-1].kind)
+    return cells
+
+
+def _tick_label(second: int) -> str:
+    minutes, seconds = divmod(second, 60)
+    return f"{minutes}:{seconds:02}" if minutes else f"{seconds}"

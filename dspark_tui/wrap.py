@@ -1,0 +1,134 @@
+"""Foreign text made safe to draw, and wrapped by terminal cells. Pure.
+
+Terminals disagree about the width of joined emoji, variation selectors, skin tones and flags, and a
+row drawn wider than we counted pushes a pane's border out of line. So such clusters are drawn as
+their parts, which all terminals measure alike; the text itself is kept as it came.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.cells import cell_len, split_graphemes
+
+TAB = "    "
+UNKNOWN = "␦"
+_WORD = re.compile(r"\S+\s*|\s+")
+_NEVER_FIRST = frozenset("、。，．！？；：」』）】》〉〕・ー々…")
+"""Signs that East Asian text doesn't start a row with."""
+
+
+class _Drawn(dict[int, str]):
+    """`str.translate` table, filled as characters turn up."""
+
+    def __missing__(self, code: int) -> str:
+        drawn = self[code] = _drawn(code)
+        return drawn
+
+
+def _drawn(code: int) -> str:
+    if code == ord("\t"):
+        return TAB
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    if 0x1F1E6 <= code <= 0x1F1FF:  # half a flag: its letter
+        return chr(ord("A") + code - 0x1F1E6)
+    if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x1F3FB <= code <= 0x1F3FF:
+        return ""
+    match unicodedata.category(chr(code)):
+        case "Cc" | "Cs":
+            return UNKNOWN
+        case "Cf":  # joiners, direction marks, tags: no cell of their own, or not in all terminals
+            return ""
+        case "Zl" | "Zp":
+            return " "
+    return chr(code)
+
+
+_TABLE = _Drawn()
+
+
+def drawable(line: str) -> str:
+    """One line of foreign text as it is drawn: no control or escape codes, widths all agree on."""
+    if line.isascii() and line.isprintable():
+        return line
+    return line.translate(_TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """Text that stays on one row: `text[start:end]`, then blanks up to `after`."""
+
+    start: int
+    end: int
+    after: int
+    cells: int
+
+
+def wrap(text: str, width: int, hang: int = 0) -> list[tuple[int, int]]:
+    """Slices of `text` that fit rows of `width` cells, at least one; later rows are `hang` shorter.
+
+    text: drawable. Blanks at a row's end are left out. East Asian text breaks between characters.
+    """
+    width = max(1, width)
+    hang = hang if hang < width // 2 else 0
+    rows: list[tuple[int, int]] = []
+    start = end = used = 0
+    for atom in _atoms(text, width - hang):
+        room = width - hang if rows else width
+        if used + atom.cells > room:
+            if end > start:
+                rows.append((start, end))
+            start, used = atom.start, 0
+        used += atom.cells + atom.after - atom.end
+        end = atom.end
+    rows.append((start, end))
+    return rows
+
+
+def cut(text: str, width: int, ellipsis: str = "~") -> str:
+    """`text` made drawable, cut and padded to exactly `width` cells."""
+    text = drawable(text)
+    cells = cell_len(text)
+    if cells > width:
+        room = max(0, width - len(ellipsis))
+        start, end = wrap(text.replace(" ", "\xa0"), room)[0] if room else (0, 0)
+        text = text[start:end] + ellipsis[:width]
+        cells = cell_len(text)
+    return text + " " * (width - cells)
+
+
+def _atoms(text: str, room: int) -> Iterator[_Atom]:
+    for match in _WORD.finditer(text):
+        word = match.group().rstrip()
+        start, end = match.start(), match.start() + len(word)
+        cells = cell_len(word)
+        if cells <= room and cells == len(word):
+            yield _Atom(start, end, match.end(), cells)
+        else:
+            *parts, last = _parts(word, room)
+            for part_start, part_end, part_cells in parts:
+                yield _Atom(start + part_start, start + part_end, start + part_end, part_cells)
+            yield _Atom(start + last[0], end, match.end(), last[2])
+
+
+def _parts(word: str, room: int) -> list[tuple[int, int, int]]:
+    """(start, end, cells) of the pieces of a word that may stand on rows of their own."""
+    if word.isascii():
+        ends = range(room, len(word) + room, room)
+        return [(end - room, min(end, len(word)), min(end, len(word)) - end + room) for end in ends]
+    parts: list[tuple[int, int, int]] = []
+    joinable = False
+    for start, end, cells in split_graphemes(word)[0]:
+        joins = (joinable and cells < 2) or word[start] in _NEVER_FIRST
+        if parts and joins and parts[-1][2] + cells <= room:
+            parts[-1] = (parts[-1][0], end, parts[-1][2] + cells)
+        else:
+            parts.append((start, end, cells))
+        joinable = cells < 2
+    return parts
