@@ -1,0 +1,186 @@
+"""The one table of actions: bindings, key bar, palette, help and the README's keys come from it.
+
+Keys have two contexts: the composer, where text is typed and only chords act, and the panes, where
+single letters do. No key appears twice within a context.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from textual.binding import Binding, BindingType
+
+
+class Context(StrEnum):
+    COMPOSER = "composer"
+    PANES = "panes"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """id: the screen's method `action_<id>`. per_key: the method takes the key that was pressed.
+
+    bar: its short name in the key bar, "" keeps it out. palette: False where a palette entry
+    would make no sense, as for moving a caret.
+    """
+
+    id: str
+    label: str
+    help: str
+    composer: tuple[str, ...] = ()
+    panes: tuple[str, ...] = ()
+    both: tuple[str, ...] = ()
+    bar: str = ""
+    palette: bool = True
+    per_key: bool = False
+
+    def keys(self, context: Context) -> tuple[str, ...]:
+        return self.both + (self.composer if context is Context.COMPOSER else self.panes)
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "send", "Send", "send the text to the panes the composer's border names",
+        composer=("enter",), bar="send",
+    ),
+    Action(
+        "newline", "New line", "start a new line in the text",
+        composer=("ctrl+j", "shift+enter", "alt+enter"), bar="newline", palette=False,
+    ),
+    Action(
+        "leave", "To the panes", "go to the panes, where single letters act; never stops anything",
+        composer=("escape",), bar="panes", palette=False,
+    ),
+    Action("compose", "To the composer", "go back to typing", panes=("i", "enter"), bar="type"),
+    Action(
+        "step_back", "Stop, one step", "copy the selection, else clear the text, else stop",
+        both=("ctrl+c",), bar="stop", palette=False,
+    ),
+    Action(
+        "stop", "Stop this pane", "take back its newest queued prompt, else stop its answer",
+        panes=("s",), bar="stop",
+    ),
+    Action("stop_all", "Stop all panes", "stop every answer, drop queued prompts", panes=("S",)),
+    Action(
+        "regenerate", "Answer again", "send the pane's last prompt once more; the old answer stays",
+        panes=("r",), bar="again",
+    ),
+    Action(
+        "target", "Switch target", "send to this pane only, or broadcast to all",
+        both=("ctrl+t",), bar="target",
+    ),
+    Action(
+        "choose", "Choose pane", "take the pane into the set Enter sends to, or out of it",
+        panes=("space",), bar="choose",
+    ),
+    Action("choose_all", "Broadcast", "send to every pane", panes=("a",)),
+    Action(
+        "go", "Go to pane", "make that pane the active one",
+        panes=tuple("12345678"), palette=False, per_key=True,
+    ),
+    Action("next_pane", "Next pane", "go round the panes", both=("tab",), panes=("l", "right")),
+    Action(
+        "previous_pane", "Previous pane", "go round the other way",
+        both=("shift+tab",), panes=("h", "left"),
+    ),
+    Action("page_back", "Previous page", "if not all panes fit", panes=("left_square_bracket",)),
+    Action("page_on", "Next page", "if not all panes fit", panes=("right_square_bracket",)),
+    Action("scroll_up", "Line up", "in the active pane", panes=("k", "up"), palette=False),
+    Action("scroll_down", "Line down", "in the active pane", panes=("j", "down"), palette=False),
+    Action(
+        "scroll_back", "Scroll back", "half a page towards the start",
+        composer=("pageup",), panes=("ctrl+u", "pageup"), palette=False,
+    ),
+    Action(
+        "scroll_on", "Scroll on", "half a page towards the end",
+        composer=("pagedown",), panes=("ctrl+d", "pagedown"), palette=False,
+    ),
+    Action("scroll_first", "To the first line", "of the conversation", panes=("g", "home")),
+    Action("follow", "Follow the answer", "to the last line, and stay there", panes=("G", "end")),
+    Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
+    Action("copy_pane", "Copy the whole pane", "its source text", panes=("ctrl+y",)),
+    Action("add_pane", "New pane", "with the active pane's parameters", panes=("plus",), bar="new"),
+    Action("close_pane", "Close this pane", "asks when it is busy", panes=("x",), bar="close"),
+    Action(
+        "zoom", "Zoom the pane", "fill the screen with it, and back", panes=("z",), bar="zoom",
+    ),
+    Action("help", "Help", "all keys", both=("f1",), panes=("question_mark",), bar="help"),
+    Action(
+        "params", "Pane parameters", "name, system prompt, temperature and the rest",
+        both=("f2",), panes=("p",), bar="params",
+    ),
+    Action("panel", "Panel size", "off, 5, 11, 15 lines, full screen", both=("f3",), bar="batch"),
+    Action("layout", "Layout", "grid, columns, rows, one pane", both=("f4",), bar="layout"),
+    Action(
+        "palette", "All actions", "find any action by name",
+        both=("ctrl+p",), panes=("colon",), bar="actions", palette=False,
+    ),
+    Action("themes", "Theme", "choose the colours"),
+    Action("restart", "Restart the engine", "after it failed, or to start it afresh", panes=("E",)),
+    Action("redraw", "Redraw", "paint the whole screen again", both=("ctrl+l",)),
+    Action(
+        "quit", "Quit", "asks once while panes answer",
+        both=("ctrl+q",), panes=("q",), bar="quit",
+    ),
+    Action(
+        "quit_if_empty", "Quit from an empty text", "deletes to the right where there is text",
+        composer=("ctrl+d",), palette=False,
+    ),
+)  # fmt: skip
+
+_NAMES = {
+    "plus": "+",
+    "colon": ":",
+    "question_mark": "?",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "escape": "Esc",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+}
+
+
+def key_name(key: str) -> str:
+    """The key as people write it: "^C", "F1", "Enter", "+"."""
+    if key.startswith("ctrl+"):
+        return f"^{key[5:].upper()}"
+    if "+" in key:
+        return "+".join(key_name(part) for part in key.split("+"))
+    return _NAMES.get(key, key if len(key) == 1 else key.capitalize())
+
+
+def bindings(context: Context) -> list[BindingType]:
+    """Every key of the context, as Textual takes them; actions are looked up on the screen."""
+    found: list[BindingType] = []
+    for action in ACTIONS:
+        for key in action.keys(context):
+            call = f"screen.{action.id}" + (f"({key!r})" if action.per_key else "()")
+            found.append(Binding(key, call, action.label, show=False))
+    return found
+
+
+def key_bar(context: Context) -> list[tuple[str, Action]]:
+    """The keys worth showing all the time, with their actions, most needed first."""
+    return [(action.keys(context)[0], action) for action in ACTIONS
+            if action.bar and action.keys(context)]  # fmt: skip
+
+
+def keys_in_words(action: Action, context: Context) -> str:
+    keys = action.keys(context)
+    if action.per_key and keys:
+        return f"{key_name(keys[0])}–{key_name(keys[-1])}"
+    return " ".join(key_name(key) for key in keys)
+
+
+def key_table() -> str:
+    """The README's key table, in Markdown."""
+    rows = ["| action | composer | panes | what it does |", "|---|---|---|---|"]
+    for action in ACTIONS:
+        composer, panes = (_code(keys_in_words(action, context)) for context in Context)
+        rows.append(f"| {action.label} | {composer} | {panes} | {action.help} |")
+    return "\n".join(rows) + "\n"
+
+
+def _code(keys: str) -> str:
+    return " ".join(f"`{key}`" for key in keys.split())

@@ -1,0 +1,197 @@
+"""The command line. Imports nothing heavy: `--help` and `--version` answer at once."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from logging.handlers import RotatingFileHandler
+from typing import TYPE_CHECKING
+
+from dspark_tui import __version__, config
+from dspark_tui.params import PaneParams, ParamError, updated
+from dspark_tui.paths import Paths, tilde
+
+if TYPE_CHECKING:
+    from dspark_tui.app import DsparkApp
+
+COMMANDS = {
+    "serve": "run the engine as a server, without the workbench",
+    "models": "list, fetch and remove models",
+    "config": "show the settings in force and where each comes from",
+}
+"""Name and help of each module in `commands`; a module is imported only when its command runs."""
+
+COMMAND_LINE = "command line"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `dspark-tui`; returns the exit code. Never lets a traceback reach the terminal."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = build_parser(arguments).parse_args(arguments)
+        if args.command:
+            return int(args.run(args))
+        return check_config() if args.check_config else run_workbench(args)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        paths = Paths.of_user()
+        start_log(paths)
+        logging.getLogger(__name__).critical("dspark-tui failed", exc_info=True)
+        return failed(f"{type(error).__name__}: {error}", paths)
+
+
+def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
+    """The parser; subcommands that `arguments` can't mean are present as a help line only."""
+    parser = argparse.ArgumentParser(
+        prog="dspark-tui",
+        description="Chat panes that share one continuous-batching engine you can watch at work.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("--model", metavar="M", help="folder, .gguf file, hub id or known name")
+    parser.add_argument("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)")
+    parser.add_argument("--precision", choices=config.PRECISIONS, help="of the weights")
+    parser.add_argument(
+        "--attach", metavar="URL", help="use a running server, no engine of our own"
+    )
+    parser.add_argument(
+        "--pane", action="append", nargs="+", metavar="K=V", default=[],
+        help="open a pane with these parameters, e.g. --pane name=cold temperature=0; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "-p", dest="prompt", metavar="TEXT", default="", help="send this to all panes"
+    )
+    parser.add_argument("--theme", metavar="NAME")
+    parser.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII only")
+    parser.add_argument("--check-config", action="store_true", help="check config.toml and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        if name in arguments:
+            importlib.import_module(f"dspark_tui.commands.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=text)
+    return parser
+
+
+def check_config() -> int:
+    """Print what is wrong with config.toml, one line each; 2 if anything is."""
+    path = Paths.of_user().config
+    problems = config.load(path).problems
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not problems:
+        print(
+            f"{tilde(path)}: {'no problems' if path.exists() else 'does not exist, which is fine'}"
+        )
+    return 2 if problems else 0
+
+
+def run_workbench(args: argparse.Namespace) -> int:
+    paths = Paths.of_user()
+    loaded = config.load(paths.config)
+    try:
+        apply_arguments(loaded, args)
+    except ParamError as error:
+        return refuse(str(error))
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return refuse("the workbench needs a terminal; `dspark-tui serve` runs without one")
+    notices = [*problem_notice(loaded.problems), *start_log(paths)]
+    os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+    failure = run_app(build_app(loaded.settings, paths, notices, args.prompt))
+    return failed(failure, paths) if failure else 0
+
+
+def build_app(
+    settings: config.Settings, paths: Paths, notices: Iterable[str], prompt: str
+) -> DsparkApp:
+    """The app on its engine: a server elsewhere if the settings name one, else our own worker."""
+    from dspark_tui.app import DsparkApp, Start
+    from dspark_tui.link import EngineLink
+    from dspark_tui.worker import engine_command
+
+    command = engine_command(
+        settings.model, settings.max_batch, settings.precision, paths.engine_log
+    )
+    link = EngineLink(settings.attach or command, os.environ.get("DSPARK_API_KEY"))
+    return DsparkApp(Start(settings, paths, tuple(notices), prompt), link)
+
+
+def run_app(app: DsparkApp) -> str:
+    """Run it to its end and take the engine down. Returns what went wrong in it, "" if nothing."""
+    import asyncio
+
+    async def run() -> None:
+        try:
+            await app.run_async()
+        finally:
+            await app.close()
+
+    asyncio.run(run())
+    return app.failure
+
+
+def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
+    """Let the command line win over config.toml. Raises ParamError with one line."""
+    for key in ("model", "max_batch", "precision", "attach", "theme", "ascii"):
+        value = getattr(args, key)
+        if value is not None:
+            loaded.set(key, value, COMMAND_LINE)
+    if not 1 <= loaded.settings.max_batch <= config.BATCH_LIMIT:
+        raise ParamError(f"--max-batch takes a whole number from 1 to {config.BATCH_LIMIT}")
+    if args.pane:
+        panes = tuple(pane_of(words) for words in args.pane)
+        if len(panes) > config.MAX_PANES:
+            raise ParamError(f"--pane opens at most {config.MAX_PANES} panes")
+        loaded.set("panes", panes, COMMAND_LINE)
+
+
+def pane_of(words: Iterable[str]) -> PaneParams:
+    """A pane's parameters from K=V words. Raises ParamError."""
+    params = PaneParams()
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ParamError(f"--pane takes K=V words such as temperature=0, not {word!r}")
+        params = updated(params, {key: value})
+    return params
+
+
+def problem_notice(problems: Sequence[config.Problem]) -> list[str]:
+    """One line for all problems together."""
+    if not problems:
+        return []
+    more = f" (and {len(problems) - 1} more: dspark-tui --check-config)" if problems[1:] else ""
+    return [f"{problems[0]}{more}"]
+
+
+def start_log(paths: Paths) -> list[str]:
+    """Send all logging to the file; where that can't be written, nowhere, and say so once."""
+    handler: logging.Handler = logging.NullHandler()
+    notices = []
+    try:
+        paths.log.parent.mkdir(parents=True, exist_ok=True)
+        handler = RotatingFileHandler(paths.log, maxBytes=1_000_000, backupCount=2)
+    except OSError as error:
+        reason = error.strerror or error
+        notices = [f"{tilde(paths.log.parent)} can't be written ({reason}): nothing is remembered"]
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for chatty in ("httpx", "httpcore", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return notices
+
+
+def refuse(message: str) -> int:
+    print(f"dspark-tui: {message}", file=sys.stderr)
+    return 2
+
+
+def failed(failure: str, paths: Paths) -> int:
+    """One line for a fault of ours, and where the rest of the story is."""
+    line = failure.splitlines()[0]
+    print(f"dspark-tui failed: {line}; the whole story is in {paths.log}", file=sys.stderr)
+    return 1

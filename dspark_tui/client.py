@@ -1,0 +1,260 @@
+"""The client of the one protocol: OpenAI's chat over HTTP, plus the engine's events if it has any.
+
+The same code talks to our own worker over a Unix socket and to any OpenAI-compatible server by URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from httpx_sse import EventSource
+
+from dspark_tui.session import Message
+from engine import events
+from engine.events import Event
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 10.0
+RECONNECT_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds before each try to follow the events again; the last one repeats."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class ClientError(Exception):
+    """The server refused or failed this request. `str()` is one line for the person."""
+
+
+class ConnectionLostError(ClientError):
+    """The server can't be reached, or went away in the middle of an answer."""
+
+
+class NoEventsError(ClientError):
+    """The server is a plain OpenAI-compatible one: it doesn't publish its batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens: a URL, or the path of a Unix socket."""
+
+    url: str
+    socket: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """From http(s)://host:port[/v1], unix:///path or a socket's path. Raises ValueError."""
+        parts = urlsplit(text)
+        if parts.scheme == "unix" or (not parts.scheme and text.startswith("/")):
+            return cls("http://engine", Path(parts.path))
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError(f"{text!r} is no address; give http://HOST:PORT or unix:///PATH")
+        return cls(text.rstrip("/").removesuffix("/v1"))
+
+    @property
+    def local(self) -> bool:
+        return self.socket is not None or urlsplit(self.url).hostname in LOOPBACK
+
+    def __str__(self) -> str:
+        return str(self.socket) if self.socket else self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The server took the request. id: for `cancel` and for finding it among the events."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """More of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The answer is complete. tokens: generated, None where the server doesn't say."""
+
+    reason: str
+    tokens: int | None
+
+
+ChatUpdate = Accepted | Text | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The stream of events broke off; `events` goes on trying."""
+
+    why: str
+
+
+class EngineClient:
+    """One server. Close it with `aclose`."""
+
+    def __init__(self, address: Address, api_key: str | None = None) -> None:
+        self.address = address
+        self.model: str | None = None
+        transport = httpx.AsyncHTTPTransport(uds=str(address.socket)) if address.socket else None
+        self._http = httpx.AsyncClient(
+            base_url=address.url,
+            transport=transport,
+            trust_env=not address.local,  # a proxy for the internet must not swallow loopback
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
+            limits=httpx.Limits(max_connections=None),
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def first_model(self) -> str:
+        """The id of the first model the server lists, remembered for later requests."""
+        if self.model is None:
+            async with _network_errors(self.address):
+                response = await self._http.get("/v1/models")
+                await _refuse_errors(response)
+                try:
+                    self.model = str(response.json()["data"][0]["id"])
+                except (ValueError, LookupError, TypeError):
+                    raise ClientError(f"{self.address} lists no model at /v1/models") from None
+        return self.model
+
+    async def chat(
+        self, messages: list[Message], sampling: dict[str, Any], source: str
+    ) -> AsyncIterator[ChatUpdate]:
+        """Ask for an answer and stream it; closing the iterator cancels the request.
+
+        source: the label the live panel shows. Raises ClientError, before or after some text.
+        """
+        body = {
+            "model": await self.first_model(),
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **sampling,
+        }
+        label = source.encode("ascii", "ignore").decode().strip()
+        async with (
+            _network_errors(self.address),
+            self._http.stream(
+                "POST", "/v1/chat/completions", json=body, headers={"X-Dspark-Source": label}
+            ) as response,
+        ):
+            await _refuse_errors(response)
+            if request_id := response.headers.get("X-Request-Id"):
+                yield Accepted(request_id)
+            async for update in _updates(response):
+                yield update
+
+    async def cancel(self, request_id: str) -> None:
+        """Ask the engine to end a request now. Never raises: a lost engine has ended it anyway."""
+        try:
+            await self._http.post(f"/engine/cancel/{request_id}", timeout=CONNECT_TIMEOUT)
+        except httpx.HTTPError as error:
+            log.info("cancel %s: %s", request_id, error)
+
+    async def health(self) -> dict[str, Any]:
+        """The /health document, whether the server is loading, ready or failed."""
+        async with _network_errors(self.address):
+            document = (await self._http.get("/health")).json()
+            return document if isinstance(document, dict) else {}
+
+    async def events(self) -> AsyncIterator[Event | Disconnected]:
+        """Every event, starting with a snapshot, for ever: a lost connection is opened again.
+
+        A Disconnected is given once for each loss. Raises NoEventsError on other servers.
+        """
+        failures = 0
+        while True:
+            try:
+                async for event in self._events_once():
+                    failures = 0
+                    yield event
+                why = f"{self.address} ended the stream of events"
+            except NoEventsError:
+                raise
+            except ClientError as error:
+                why = str(error)
+            if failures == 0:
+                yield Disconnected(why)
+            await asyncio.sleep(RECONNECT_DELAYS[min(failures, len(RECONNECT_DELAYS) - 1)])
+            failures += 1
+
+    async def _events_once(self) -> AsyncIterator[Event]:
+        async with (
+            _network_errors(self.address),
+            self._http.stream("GET", "/engine/events") as response,
+        ):
+            if response.status_code in (404, 405):
+                raise NoEventsError(f"{self.address} does not publish its batch")
+            await _refuse_errors(response)
+            async for frame in EventSource(response).aiter_sse():
+                event = events.decode(json.loads(frame.data))
+                if event is not None:
+                    yield event
+
+
+async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
+    """A streamed answer's chunks as updates; ends with exactly one Ended or a ClientError."""
+    reason, tokens = "", None
+    async for frame in EventSource(response).aiter_sse():
+        if frame.data == "[DONE]":
+            break
+        chunk = json.loads(frame.data)
+        if error := chunk.get("error"):
+            raise ClientError(_one_line(error))
+        for choice in chunk.get("choices") or []:
+            if text := (choice.get("delta") or {}).get("content"):
+                yield Text(text)
+            reason = choice.get("finish_reason") or reason
+        if usage := chunk.get("usage"):
+            tokens = usage.get("completion_tokens")
+    if not reason:
+        raise ConnectionLostError("the answer broke off")
+    yield Ended(reason, tokens)
+
+
+async def _refuse_errors(response: httpx.Response) -> None:
+    """Raise the server's own sentence for an error status."""
+    if response.is_success:
+        return
+    await response.aread()
+    try:
+        error = response.json().get("error")
+    except (ValueError, AttributeError):
+        error = None
+    message = _one_line(error) if error else f"the server answered {response.status_code}"
+    if retry := response.headers.get("Retry-After"):
+        message += f" (try again in {retry} s)"
+    raise ClientError(message)
+
+
+def _one_line(error: Any) -> str:
+    message = error.get("message") if isinstance(error, dict) else error
+    return " ".join(str(message or "the server reported an error without a message").split())
+
+
+@asynccontextmanager
+async def _network_errors(address: Address) -> AsyncIterator[None]:
+    """Turn httpx's and the JSON reader's exceptions into ours."""
+    try:
+        yield
+    except httpx.ConnectError:
+        raise ConnectionLostError(f"nothing answers at {address}") from None
+    except httpx.HTTPError as error:
+        reason = str(error) or type(error).__name__
+        raise ConnectionLostError(f"lost the connection to {address}: {reason}") from None
+    except json.JSONDecodeError:
+        raise ClientError(f"{address} sent something that is not JSON") from None

@@ -1,0 +1,177 @@
+"""The settings: one dataclass, read from config.toml. The file is the user's; we never write it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.paths import tilde
+from dspark_tui.session import MAX_PANES
+
+BATCH_LIMIT = 256
+PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
+PANELS = ("auto", "off", "small", "medium", "large", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a file. line 0: about the whole file."""
+
+    file: Path
+    line: int
+    key: str
+    text: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{tilde(self.file)}:{self.line}" if self.line else tilde(self.file)
+        subject = f" {self.key}" if self.key else ""
+        return f"{place}:{subject} {self.text}" + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person can set. "" means the default: the embedded model, a worker of our own, …"""
+
+    model: str = ""
+    max_batch: int = 8
+    precision: str = "auto"
+    attach: str = ""
+    theme: str = ""
+    ascii: bool = False
+    panel: str = "auto"
+    panes: tuple[PaneParams, ...] = (PaneParams(), PaneParams())
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The settings as read, what was wrong, and where each one that isn't a default came from."""
+
+    settings: Settings = field(default_factory=Settings)
+    problems: list[Problem] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def set(self, key: str, value: Any, source: str) -> None:
+        self.settings = replace(self.settings, **{key: value})
+        self.sources[key] = source
+
+
+def load(path: Path) -> Loaded:
+    """Read the file; never raises. What can't be used is a problem and keeps its default."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+    except FileNotFoundError:
+        return Loaded()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Loaded(problems=[Problem(path, 0, "", f"can't be read: {reason}")])
+    except UnicodeDecodeError:
+        return Loaded(problems=[Problem(path, 0, "", "is not UTF-8 text")])
+    except tomllib.TOMLDecodeError as error:
+        return Loaded(problems=[_syntax(path, text, error)])
+    return _Reader(path, text).read(document)
+
+
+class _Reader:
+    """Takes one parsed document into settings, collecting problems."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.lines = path, text.splitlines()
+        self.loaded = Loaded()
+
+    def read(self, document: dict[str, Any]) -> Loaded:
+        defaults = self._params(PaneParams(), document.pop("defaults", {}), "defaults")
+        panes = document.pop("pane", None)
+        if panes is not None or defaults != PaneParams():
+            self.loaded.set("panes", self._panes(defaults, panes), str(self.path))
+        for key, value in document.items():
+            self._setting(key, value)
+        return self.loaded
+
+    def _setting(self, key: str, value: Any) -> None:
+        check = _CHECKS.get(key)
+        if check is None:
+            near = get_close_matches(key, [*_CHECKS, "defaults", "pane"], 1)
+            self._problem(key, "is not a setting", f"did you mean {near[0]}?" if near else "")
+            return
+        wanted = check(value)
+        if wanted:
+            self._problem(key, f"takes {wanted}, not {value!r}")
+        else:
+            self.loaded.set(key, value, str(self.path))
+
+    def _panes(self, defaults: PaneParams, tables: Any) -> tuple[PaneParams, ...]:
+        if tables is None:
+            return (defaults, defaults)
+        if not isinstance(tables, list) or not tables:
+            self._problem("pane", "is written as [[pane]] tables")
+            return (defaults, defaults)
+        if len(tables) > MAX_PANES:
+            self._problem("pane", f"appears {len(tables)} times; the first {MAX_PANES} open")
+        return tuple(self._params(defaults, table, "pane") for table in tables[:MAX_PANES])
+
+    def _params(self, base: PaneParams, table: Any, section: str) -> PaneParams:
+        if not isinstance(table, dict):
+            self._problem(section, "is a table of pane parameters")
+            return base
+        for key, value in table.items():
+            try:
+                base = updated(base, {key: value})
+            except ParamError as error:
+                near = get_close_matches(key, FIELDS, 1) if key not in FIELDS else []
+                hint = f"did you mean {near[0]}?" if near else ""
+                text = (
+                    "is not a pane parameter" if key not in FIELDS else str(error)[len(key) + 1 :]
+                )
+                self._problem(key, text, hint)
+        return base
+
+    def _problem(self, key: str, text: str, hint: str = "") -> None:
+        pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\]]""")
+        line = next((n for n, line in enumerate(self.lines, 1) if pattern.match(line)), 0)
+        self.loaded.problems.append(Problem(self.path, line, key, text, hint))
+
+
+def _syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> Problem:
+    place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+    line = int(place[1]) if place and place[1] else len(text.splitlines())
+    what = str(error)[: place.start()] if place else str(error)
+    return Problem(path, line, "", f"is not valid TOML: {what}")
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) else "a text in quotes"
+
+
+def _boolean(value: Any) -> str:
+    return "" if isinstance(value, bool) else "true or false"
+
+
+def _batch(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= BATCH_LIMIT
+    return "" if fits else f"a whole number from 1 to {BATCH_LIMIT}"
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    return lambda value: "" if value in names else f"one of {', '.join(names)}"
+
+
+_CHECKS: dict[str, Callable[[Any], str]] = {
+    "model": _text,
+    "max_batch": _batch,
+    "precision": _one_of(*PRECISIONS),
+    "attach": _text,
+    "theme": _text,
+    "ascii": _boolean,
+    "panel": _one_of(*PANELS),
+}
+"""What each setting takes, in words, when the value is wrong; "" when it is right."""
+
+SETTING_NAMES = tuple(f.name for f in fields(Settings))

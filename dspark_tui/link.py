@@ -1,0 +1,172 @@
+"""The workbench's line to its engine: our own worker or a server elsewhere, ready or not, and why.
+
+Follows the events into the LiveState and knows whether a request can be sent now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from itertools import chain, repeat
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from dspark_tui.live import EngineClock, LiveState
+from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
+from engine.events import EngineStatus, Finished, Phase, Progress, Snapshot, Status
+from engine.types import FinishReason
+
+if TYPE_CHECKING:
+    from dspark_tui.client import EngineClient
+
+log = logging.getLogger(__name__)
+
+PROBE_DELAYS = (0.5, 1.0, 2.0, 5.0)
+"""Seconds between tries to reach a server that publishes no events."""
+
+
+class EngineLink:
+    """Start it once the first frame is on screen; close it before the loop ends.
+
+    ready: set while requests can be sent. problem: one line while they can't, "" otherwise.
+    batch_hidden: the server doesn't publish its batch.
+    """
+
+    def __init__(self, place: str | Command, api_key: str | None = None) -> None:
+        """place: the address of a running server, or the command that starts a worker."""
+        self.live = LiveState()
+        self.clock = EngineClock()
+        self.ready = asyncio.Event()
+        self.problem = ""
+        self.batch_hidden = False
+        self.on_change: Callable[[], None] = lambda: None
+        self._api_key = api_key
+        self._address = place if isinstance(place, str) else ""
+        self.worker = None if isinstance(place, str) else Worker(place, self._worker_changed)
+        self._client: EngineClient | None = None
+        self._follower: asyncio.Task[None] | None = None
+
+    @property
+    def client(self) -> EngineClient:
+        """The client; only after `ready` was set once."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def failed(self) -> bool:
+        """Will it stay unusable unless somebody calls `restart`?"""
+        return self.worker is not None and self.worker.state.phase is WorkerPhase.FAILED
+
+    def now(self) -> float:
+        """The engine's clock, read from here."""
+        return self.clock.now(time.monotonic())
+
+    async def start(self) -> None:
+        if self.worker is not None:
+            self.worker.start()
+        # httpx takes as long to import as Textual: the screen must not wait for it
+        client = await asyncio.to_thread(_import_client)
+        socket = self.worker.socket if self.worker is not None else None
+        address = client.Address("http://engine", socket) if socket else None
+        self._client = client.EngineClient(
+            address or client.Address.parse(self._address), self._api_key
+        )
+        self._follower = asyncio.create_task(self._follow(), name="events")
+
+    async def restart(self) -> None:
+        """Start the worker afresh; elsewhere there is nothing of ours to restart."""
+        if self.worker is not None:
+            self._lost("restarting at your request")
+            await self.worker.restart()
+
+    async def close(self) -> None:
+        if self._follower is not None:
+            self._follower.cancel()
+            await asyncio.gather(self._follower, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
+        if self.worker is not None:
+            await self.worker.close()
+
+    async def _follow(self) -> None:
+        from dspark_tui.client import Disconnected, NoEventsError
+
+        try:
+            async for event in self.client.events():
+                if isinstance(event, Disconnected):
+                    self._disconnected(event.why)
+                    continue
+                self.clock.observe(event, time.monotonic())
+                self.live.apply(event)
+                if isinstance(event, Snapshot | Status):
+                    self._status(event)
+        except NoEventsError:
+            self.batch_hidden = True
+            await self._probe()
+        except Exception:
+            log.exception("the events can't be followed any more")
+            self.problem = "the engine's events can't be read; the log says why"
+            self.on_change()
+
+    async def _probe(self) -> None:
+        """Wait for a server without events to list its models."""
+        from dspark_tui.client import ClientError
+
+        for delay in chain(PROBE_DELAYS, repeat(PROBE_DELAYS[-1])):
+            try:
+                await self.client.first_model()
+                self.problem = ""
+                self.ready.set()
+                self.on_change()
+                return
+            except ClientError as error:
+                self.problem = str(error)
+                self.on_change()
+                await asyncio.sleep(delay)
+
+    def _status(self, event: Snapshot | Status) -> None:
+        if event.status is EngineStatus.OK:
+            self.problem = ""
+            self.ready.set()
+        else:
+            self.ready.clear()
+            self.problem = event.error or ""
+        self.on_change()
+
+    def _disconnected(self, why: str) -> None:
+        """A worker that is starting or has died says more than its silent socket does."""
+        if self.worker is None or self.ready.is_set():
+            self._lost(why)
+
+    def _worker_changed(self, state: WorkerState) -> None:
+        if state.phase in (WorkerPhase.RESTARTING, WorkerPhase.FAILED):
+            self._lost(state.reason)
+        else:
+            self.on_change()
+
+    def _lost(self, why: str) -> None:
+        """No engine now: end what ran on it, so that the panel doesn't show lanes growing."""
+        self.ready.clear()
+        self.problem = why
+        now = self.now()
+        for request in list(self.live.engine.requests.values()):
+            if request.phase is not Phase.FINISHED:
+                completion = now - request.queued
+                self.live.apply(
+                    Finished(
+                        now, request.request, FinishReason.ERROR, request.tokens, completion, why
+                    )
+                )
+        if self.failed:
+            self.live.apply(Status(now, EngineStatus.FAILED, error=why))
+        else:
+            self.live.apply(Status(now, EngineStatus.LOADING, Progress("start", why)))
+        self.on_change()
+
+
+def _import_client() -> ModuleType:
+    from dspark_tui import client
+
+    return client

@@ -1,0 +1,79 @@
+"""What runs now: at most one answer per pane, later prompts waiting behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from dspark_tui.link import EngineLink
+from dspark_tui.run import Run
+from dspark_tui.session import Conversation, Turn
+
+
+class Runs:
+    """Starts and stops runs. on_begin: called with each new run, to show it."""
+
+    def __init__(self, link: EngineLink, on_begin: Callable[[Run], None]) -> None:
+        self._link = link
+        self._on_begin = on_begin
+        self._running: dict[int, Run] = {}
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._running.values()))
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def of(self, pane: Conversation) -> Run | None:
+        return self._running.get(pane.number)
+
+    def send(self, pane: Conversation, prompt: str) -> None:
+        """Start an answer, or queue the prompt behind the one that runs."""
+        if pane.number in self._running:
+            pane.pending.append(prompt)
+        else:
+            self._start(pane, pane.begin(prompt))
+
+    def again(self, pane: Conversation) -> bool:
+        """Answer the last prompt once more. False when there is none or the pane is busy."""
+        turn = None if pane.number in self._running else pane.begin_again()
+        if turn is not None:
+            self._start(pane, turn)
+        return turn is not None
+
+    def stop_step(self, pane: Conversation) -> str:
+        """Take back the newest queued prompt, else stop the answer. Says what it did, or ""."""
+        if pane.pending:
+            pane.pending.pop()
+            return "took back the queued prompt"
+        run = self.of(pane)
+        if run is None:
+            return ""
+        run.stop()
+        return "stopped"
+
+    def stop_all(self) -> int:
+        """Stop every answer and drop queued prompts. Returns how many answers ran."""
+        for run in self:
+            run.pane.pending.clear()
+            run.stop()
+        return len(self)
+
+    def retire(self, run: Run) -> None:
+        """Forget a run that is over and start what waited behind it."""
+        del self._running[run.pane.number]
+        if run.pane.pending:
+            self._start(run.pane, run.pane.begin(run.pane.pending.pop(0)))
+
+    async def close(self, pane: Conversation | None = None) -> None:
+        """Stop the pane's run, or all, and wait until their connections are closed."""
+        ending = [run for run in self if pane is None or run.pane is pane]
+        for run in ending:
+            run.pane.pending.clear()
+            self._running.pop(run.pane.number)
+        await asyncio.gather(*(run.finish() for run in ending))
+
+    def _start(self, pane: Conversation, turn: Turn) -> None:
+        run = Run(pane, turn, self._link)
+        self._running[pane.number] = run
+        self._on_begin(run)

@@ -1,0 +1,32 @@
+"""One question before something is lost."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+
+class Confirm(ModalScreen[bool]):
+    """Answers True or False. yes: the verb for going ahead."""
+
+    BINDINGS: ClassVar = [
+        Binding("enter,y", "answer(True)"),
+        Binding("escape,n,ctrl+c", "answer(False)"),
+    ]
+
+    def __init__(self, question: str, yes: str) -> None:
+        super().__init__()
+        self._question, self._yes = question, yes
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(self._question, markup=False)
+            yield Static(f"Enter {self._yes}   Esc stay", markup=False, classes="keys")
+
+    def action_answer(self, answer: bool) -> None:
+        self.dismiss(answer)

@@ -1,0 +1,386 @@
+"""The main screen: panes, the live batch and the composer, and every action on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widgets import Static
+from textual.widgets.text_area import Selection
+
+from dspark_tui.actions import Context
+from dspark_tui.glyphs import Glyphs
+from dspark_tui.link import EngineLink
+from dspark_tui.params import PaneParams
+from dspark_tui.run import Run
+from dspark_tui.runs import Runs
+from dspark_tui.screens.confirm import Confirm
+from dspark_tui.session import MAX_PANES, Conversation, Session, Target, TurnStatus
+from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.composer import Composer
+from dspark_tui.widgets.key_bar import KeyBar
+from dspark_tui.widgets.pane import Pane
+from dspark_tui.widgets.pane_grid import PaneGrid
+from dspark_tui.widgets.status_bar import StatusBar
+from dspark_tui.widgets.tab_strip import TabStrip
+
+TEXT_PERIOD = 0.1
+"""Seconds between two looks at what the runs brought."""
+
+PANEL_PERIOD = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Chrome:
+    """What a terminal of some size has room for besides pane and composer."""
+
+    line_only: bool
+    bare: bool
+    panel: Mode
+
+    @classmethod
+    def of(cls, width: int, height: int) -> Chrome:
+        bare = width < 60 or height < 20
+        panel = Mode.LARGE if height >= 45 else Mode.MEDIUM if height >= 30 else Mode.SMALL
+        return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
+
+
+class Workbench(Screen[None]):
+    """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
+
+    def __init__(
+        self, session: Session, link: EngineLink, glyphs: Glyphs, panel: Mode | None
+    ) -> None:
+        """panel: its size; None lets the terminal's height decide."""
+        super().__init__()
+        self.session, self.link = session, link
+        self.runs = Runs(link, self._begun)
+        self.panel_mode = panel
+        self._drawn = -1
+        self._unzoom: Callable[[], None] | None = None
+        self._grid = PaneGrid(session, glyphs)
+        self._panel = BatchPanel(glyphs=glyphs)
+        self._composer = Composer(session)
+        self._status = StatusBar(link)
+        self._tabs = TabStrip(session, glyphs)
+        self._keys = KeyBar()
+
+    def compose(self) -> ComposeResult:
+        yield self._status
+        yield self._tabs
+        yield self._grid
+        yield self._panel
+        yield self._composer
+        yield self._keys
+        yield Static("dspark-tui needs more room", id="no-room", markup=False)
+
+    def on_mount(self) -> None:
+        self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)
+        self.set_interval(PANEL_PERIOD, self._draw_engine)
+        self.link.on_change = self._draw_engine
+        self._composer.focus()
+        self._describe()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def on_descendant_focus(self) -> None:
+        typing = self.focused is self._composer
+        self._keys.switch(Context.COMPOSER if typing else Context.PANES)
+
+    def on_pane_activated(self, event: Pane.Activated) -> None:
+        if event.conversation is not self.session.active:
+            self._activate(event.conversation)
+
+    def send(self, prompt: str) -> None:
+        """Send to wherever the target says; while an engine is missing the prompts wait."""
+        self.session.remember(prompt)
+        if self.link.failed:
+            self.action_restart()
+        for pane in self.session.recipients():
+            self.runs.send(pane, prompt)
+        self._draw_panes()
+
+    # ---- drawing
+
+    def _fit(self) -> None:
+        chrome = Chrome.of(*self.app.size)
+        zoomed = self._grid.zoomed
+        self.set_class(chrome.line_only, "-line-only")
+        self.set_class(chrome.bare, "-bare")
+        wanted = chrome.panel if self.panel_mode is None else self.panel_mode
+        self._panel.mode = Mode.OFF if chrome.bare or zoomed else wanted
+        self.set_class(self._panel.mode is Mode.FULL, "-full-panel")
+        self._grid.lay_out()
+        self.set_class(self._grid.paged, "-paged")
+
+    def _describe(self) -> None:
+        """Redo everything that shows names, targets and which pane is active."""
+        self._fit()
+        self._grid.describe()
+        self._composer.describe()
+        self._tabs.refresh_tabs()
+
+    def _draw_panes(self) -> None:
+        for run in self.runs:
+            self._grid.pane_of(run.pane).advance(run)
+        self._tabs.refresh_tabs()
+
+    def _draw_engine(self) -> None:
+        """The panel and the status line; nothing is drawn while nothing happens."""
+        self._status.refresh_status()
+        live = self.link.live
+        if live.version != self._drawn or live.active:
+            self._drawn = live.version
+            self._panel.show(live, self.link.now())
+
+    def _say(self, text: str) -> None:
+        self.notify(text, timeout=3, markup=False)
+
+    # ---- running
+
+    def _begun(self, run: Run) -> None:
+        self._grid.pane_of(run.pane).begin(run)
+        self._ticker.resume()
+
+    def _tick(self) -> None:
+        for run in self.runs:
+            pane = self._grid.pane_of(run.pane)
+            pane.advance(run)
+            if run.over:
+                pane.end(run)
+                self._keep_prompt(run)
+                self.runs.retire(run)
+        self._tabs.refresh_tabs()
+        if not self.runs:
+            self._ticker.pause()
+
+    def _keep_prompt(self, run: Run) -> None:
+        """A refused prompt goes back to the composer, unless something else is typed there."""
+        refused = run.turn.status is TurnStatus.FAILED and not run.turn.answer
+        if refused and not self._composer.text:
+            self._composer.put(run.turn.prompt)
+
+    # ---- actions: typing and sending
+
+    def action_send(self) -> None:
+        if self._composer.text.strip():
+            self.send(self._composer.take())
+
+    def action_newline(self) -> None:
+        self._composer.insert("\n")
+
+    def action_leave(self) -> None:
+        self._grid.active.focus()
+
+    def action_compose(self) -> None:
+        self._composer.focus()
+
+    def action_step_back(self) -> None:
+        """One step for each press, and never out of the app."""
+        composer = self._composer
+        selected = composer.selected_text or self.get_selected_text()
+        if selected:
+            self._copy(selected)
+            composer.selection = Selection.cursor(composer.cursor_location)
+            self.clear_selection()
+        elif composer.has_focus and composer.text:
+            composer.take()
+            self._say("cleared; Up brings it back")
+        elif not self._stop_active():
+            others = "S in the panes stops all; " if self.runs else ""
+            self._say(f"{others}^Q quits")
+
+    def action_stop(self) -> None:
+        if not self._stop_active():
+            self._say("nothing to stop here")
+
+    def _stop_active(self) -> bool:
+        done = self.runs.stop_step(self.session.active)
+        self._draw_panes()
+        if done and not self.session.active.busy:
+            self._say(done)
+        return bool(done)
+
+    def action_stop_all(self) -> None:
+        count = self.runs.stop_all()
+        self._say(f"stopped {count} panes" if count else "nothing to stop")
+
+    def action_regenerate(self) -> None:
+        if self.link.failed:
+            self.action_restart()
+        if not self.runs.again(self.session.active):
+            self._say("this pane is busy" if self.session.active.busy else "nothing to send again")
+
+    def action_target(self) -> None:
+        self.session.toggle_target()
+        self._describe()
+
+    def action_choose(self) -> None:
+        self.session.toggle_chosen(self.session.active)
+        self._describe()
+
+    def action_choose_all(self) -> None:
+        self.session.target = Target.ALL
+        self._describe()
+
+    # ---- actions: panes
+
+    def _activate(self, conversation: Conversation) -> None:
+        self.session.active = conversation
+        self._describe()
+        if isinstance(self.focused, Pane) or self.focused is None:
+            self._grid.active.focus()
+
+    def action_go(self, number: str) -> None:
+        conversation = self.session.numbered(int(number))
+        if conversation is not None:
+            self._activate(conversation)
+
+    def action_next_pane(self) -> None:
+        self._activate(self.session.neighbour(+1))
+
+    def action_previous_pane(self) -> None:
+        self._activate(self.session.neighbour(-1))
+
+    def action_page_back(self) -> None:
+        self._activate(self.session.neighbour(-self._grid.plan.per_page))
+
+    def action_page_on(self) -> None:
+        self._activate(self.session.neighbour(+self._grid.plan.per_page))
+
+    async def action_add_pane(self) -> None:
+        conversation = self.session.add(self.session.active.params)
+        if conversation is None:
+            self._say(f"{MAX_PANES} panes are as many as there are")
+            return
+        await self._grid.add(conversation)
+        self._activate(conversation)
+
+    def action_close_pane(self) -> None:
+        pane = self.session.active
+        if len(self.session.panes) == 1:
+            self._say("the last pane stays; ^Q quits")
+        elif pane.busy:
+            question = f"Pane {pane.label} is answering. Close it all the same?"
+            self.app.push_screen(Confirm(question, "close"), self._close_if)
+        else:
+            self._close_if(True)
+
+    def _close_if(self, confirmed: bool | None) -> None:
+        if confirmed:
+            self.run_worker(self._close(self.session.active), group="close", exit_on_error=False)
+
+    async def _close(self, pane: Conversation) -> None:
+        await self.runs.close(pane)
+        widget = self._grid.pane_of(pane)
+        if self.session.close(pane):
+            await widget.remove()
+            self._activate(self.session.active)
+
+    def action_zoom(self) -> None:
+        if self._unzoom is None:
+            self._unzoom = self._grid.active.keep_scroll()
+        self._grid.zoomed = not self._grid.zoomed
+        self._describe()
+        if not self._grid.zoomed:
+            self.call_after_refresh(self._unzoom)
+            self._unzoom = None
+
+    def action_params(self) -> None:
+        from dspark_tui.screens.params import ParamsForm
+
+        pane = self.session.active
+
+        def apply(params: PaneParams | None) -> None:
+            if params is not None:
+                pane.params = params
+                self._describe()
+
+        self.app.push_screen(ParamsForm(pane), apply)
+
+    # ---- actions: reading
+
+    def action_scroll_up(self) -> None:
+        self._grid.active.transcript.scroll_up(animate=False)
+
+    def action_scroll_down(self) -> None:
+        self._grid.active.transcript.scroll_down(animate=False)
+
+    def action_scroll_back(self) -> None:
+        transcript = self._grid.active.transcript
+        transcript.scroll_relative(y=-max(1, transcript.size.height // 2), animate=False)
+
+    def action_scroll_on(self) -> None:
+        transcript = self._grid.active.transcript
+        transcript.scroll_relative(y=max(1, transcript.size.height // 2), animate=False)
+
+    def action_scroll_first(self) -> None:
+        self._grid.active.transcript.scroll_home(animate=False)
+
+    def action_follow(self) -> None:
+        self._grid.active.transcript.follow()
+
+    def action_copy_answer(self) -> None:
+        self._copy(self._grid.active.transcript.last_answer())
+
+    def action_copy_pane(self) -> None:
+        self._copy(self._grid.active.transcript.source_text())
+
+    def _copy(self, text: str) -> None:
+        if not text:
+            self._say("nothing to copy yet")
+            return
+        self.app.copy_to_clipboard(text)
+        self._say(f"sent {len(text):,} characters to the terminal's clipboard (OSC 52)")
+
+    # ---- actions: the whole workbench
+
+    def action_panel(self) -> None:
+        self.panel_mode = self._panel.mode.next
+        self._fit()
+
+    def action_layout(self) -> None:
+        self._grid.layout_mode = self._grid.layout_mode.next
+        self._describe()
+        self._say(f"layout: {self._grid.layout_mode}")
+
+    def action_help(self) -> None:
+        from dspark_tui.screens.help import Help
+
+        self.app.push_screen(Help())
+
+    def action_palette(self) -> None:
+        self.app.action_command_palette()
+
+    def action_themes(self) -> None:
+        self.app.search_themes()
+
+    def action_restart(self) -> None:
+        if self.link.worker is None:
+            self._say(f"{self.link.client.address} is not ours to restart")
+        else:
+            self.run_worker(self.link.restart(), group="restart", exclusive=True)
+
+    def action_redraw(self) -> None:
+        self.app.refresh(repaint=True, layout=True)
+
+    def action_quit(self) -> None:
+        if not self.runs:
+            self.app.exit()
+            return
+        panes = f"{len(self.runs)} panes are" if len(self.runs) > 1 else "One pane is"
+        question = f"{panes} answering. Quit all the same?"
+        self.app.push_screen(Confirm(question, "quit"), self._quit_if)
+
+    def _quit_if(self, confirmed: bool | None) -> None:
+        if confirmed:
+            self.app.exit()
+
+    def action_quit_if_empty(self) -> None:
+        if self._composer.text:
+            self._composer.action_delete_right()
+        else:
+            self.action_quit()

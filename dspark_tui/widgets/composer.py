@@ -1,0 +1,96 @@
+"""Where prompts are typed. Its border always says where Enter will send them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.content import Content
+from textual.widgets import TextArea
+
+from dspark_tui.actions import Context, bindings
+from dspark_tui.session import Session, Target
+
+
+class Composer(TextArea):
+    """A TextArea that sends on Enter and recalls earlier prompts with Up on its first line."""
+
+    BINDINGS: ClassVar = bindings(Context.COMPOSER)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(
+            soft_wrap=True,
+            tab_behavior="focus",
+            show_line_numbers=False,
+            highlight_cursor_line=False,
+            placeholder="Ask something",
+        )
+        self._session = session
+        self._recalled: int | None = None
+        self._draft = ""
+
+    def on_mount(self) -> None:
+        # the terminal's own cursor is where an input method shows its box: it has to move with us
+        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self._place_cursor())
+
+    def describe(self) -> None:
+        """Redo the border: the target in words."""
+        session = self._session
+        numbers = " ".join(str(pane.number) for pane in session.recipients())
+        words = {
+            Target.THIS: f"to {session.active.label} only",
+            Target.ALL: f"to {numbers}  broadcast",
+            Target.CHOSEN: f"to {numbers}  chosen",
+        }[session.target]
+        self.border_title = Content.assemble(" ", (words, "bold"), " ")
+        self.border_subtitle = Content(" Enter send  ^J newline  ^T target  Esc panes ")
+
+    def take(self) -> str:
+        """The text, remembered for recall; the composer is empty afterwards."""
+        text = self.text
+        if text.strip():
+            self._session.remember(text)
+        self.clear()
+        self._recalled = None
+        return text
+
+    def put(self, text: str) -> None:
+        """Replace the text and move to its end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.prevent_default()  # a TextArea would start a new line; our binding sends
+        elif event.is_printable:
+            self._recalled = None
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if select or not self.navigator.is_first_wrapped_line(self.cursor_location):
+            super().action_cursor_up(select)
+        else:
+            self._recall(-1)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if select or not self.navigator.is_last_wrapped_line(self.cursor_location):
+            super().action_cursor_down(select)
+        else:
+            self._recall(+1)
+
+    def _recall(self, step: int) -> None:
+        """Go through earlier prompts; past the newest one the draft comes back."""
+        history = self._session.history
+        if self._recalled is None:
+            if step > 0 or not history:
+                return
+            self._draft, self._recalled = self.text, len(history)
+        self._recalled = max(0, self._recalled + step)
+        if self._recalled >= len(history):
+            self._recalled = None
+            self.put(self._draft)
+        else:
+            self.put(history[self._recalled])
+
+    def _place_cursor(self) -> None:
+        if self.has_focus:
+            self.app.cursor_position = self.cursor_screen_offset

@@ -1,0 +1,130 @@
+"""One pane: a conversation's transcript in a border that says what it is and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from dspark_tui.actions import Context, bindings
+from dspark_tui.glyphs import Glyphs
+from dspark_tui.params import PaneParams
+from dspark_tui.run import Run
+from dspark_tui.session import Conversation, TurnStatus
+from dspark_tui.widgets.transcript import Transcript
+
+WELCOME = """\
+Type below; Enter sends. Every pane is its own
+conversation, and all of them share one batch.
+
+Esc then F2   system prompt, temperature, seed
+^T            this pane only, or all panes
+F1            all keys"""
+
+ENDINGS = {
+    TurnStatus.STOPPED: "stopped",
+    TurnStatus.INTERRUPTED: "interrupted",
+    TurnStatus.FAILED: "failed",
+}
+
+
+class Pane(Vertical, can_focus=True):
+    """Shows a Conversation; all changes to it come through `begin`, `advance` and `end`."""
+
+    BINDINGS: ClassVar = bindings(Context.PANES)
+
+    class Activated(Message):
+        """The pane took the focus."""
+
+        def __init__(self, conversation: Conversation) -> None:
+            super().__init__()
+            self.conversation = conversation
+
+    def __init__(self, conversation: Conversation, glyphs: Glyphs) -> None:
+        super().__init__(id=f"pane-{conversation.number}")
+        self.conversation = conversation
+        self.transcript = Transcript(glyphs=glyphs)
+        self.transcript.can_focus = False
+        self._glyphs = glyphs
+        self._state = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(WELCOME, markup=False, classes="welcome")
+        yield self.transcript
+
+    def on_mount(self) -> None:
+        self.set_class(bool(self.conversation.turns), "-spoken")
+
+    def on_focus(self) -> None:
+        self.post_message(self.Activated(self.conversation))
+
+    def describe(self, base: PaneParams, *, target: bool) -> None:
+        """Redo the title: number, name, what differs from `base`. target: Enter sends here."""
+        conversation = self.conversation
+        mark = self._glyphs.prompt if target else " "
+        title = Content.assemble(
+            (mark, "$role-pane-target"), (conversation.label, "bold"), "  ",
+            conversation.params.differences(base), " ",
+        )  # fmt: skip
+        self.border_title = title
+        self.set_class(target, "-target")
+
+    def begin(self, run: Run) -> None:
+        """Show a prompt and open its answer."""
+        self.add_class("-spoken", "-busy")
+        self.remove_class("-troubled")
+        if any(turn.replaced for turn in self.conversation.turns[-2:-1]):
+            seed = "the same seed" if self.conversation.params.seed is not None else "a new seed"
+            self.transcript.note(f"once more, with {seed}")
+        else:
+            self.transcript.add_user(run.turn.prompt)
+        self.transcript.begin_answer()
+        self.transcript.follow()
+
+    def advance(self, run: Run) -> None:
+        """Take over what the run brought since the last tick."""
+        if text := run.drain():
+            self.transcript.append(text)
+        queued = len(self.conversation.pending)
+        behind = f"  +{queued} queued, s takes back" if queued else ""
+        self._show_state(f"{self._glyphs.running} {run.progress()}{behind}")
+
+    def end(self, run: Run) -> None:
+        """Close the answer and say how it ended."""
+        turn = run.turn
+        self.remove_class("-busy")
+        self.transcript.end_answer(run.summary(), ENDINGS.get(turn.status))
+        if turn.problem:
+            self.transcript.note(turn.problem)
+        if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
+            self.add_class("-troubled")
+            self.transcript.note("r sends the prompt again (Esc first, if you are typing)")
+        elif run.reason == "length":
+            self.transcript.note("cut off at the token limit (F2 raises it)")
+        self._show_state(self._ending(run))
+
+    def keep_scroll(self) -> Callable[[], None]:
+        """Note which line is on top; the returned function brings it back."""
+        transcript, y = self.transcript, self.transcript.scroll_y
+        if transcript.following:
+            return transcript.follow
+        return lambda: transcript.scroll_to(y=y, animate=False, immediate=True)
+
+    def _ending(self, run: Run) -> str:
+        glyphs = self._glyphs
+        mark = {
+            TurnStatus.DONE: glyphs.length if run.reason == "length" else glyphs.done,
+            TurnStatus.STOPPED: glyphs.stopped,
+        }.get(run.turn.status, glyphs.failed)
+        ending = ENDINGS.get(run.turn.status, "done")
+        return "  ".join(part for part in (f"{mark} {ending}", run.summary()) if part)
+
+    def _show_state(self, state: str) -> None:
+        if state != self._state:
+            self._state = state
+            self.border_subtitle = Content(f" {state} ")

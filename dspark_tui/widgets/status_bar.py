@@ -1,0 +1,75 @@
+"""The top line: which model, how busy, and what is wrong if something is."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from dspark_tui.link import EngineLink
+from engine.events import EngineStatus, Phase, Progress
+
+STAGES = {
+    "fetch": "fetching the model",
+    "convert": "preparing the model",
+    "load": "loading the model",
+    "warm up": "warming up",
+}
+
+
+class StatusBar(Static):
+    """Calm: it changes only when the engine's condition does."""
+
+    def __init__(self, link: EngineLink) -> None:
+        super().__init__()
+        self._link = link
+        self._shown = ""
+
+    def refresh_status(self) -> None:
+        condition = self._condition()
+        if condition.plain != self._shown:
+            self._shown = condition.plain
+            self.update(Content.assemble((" dspark-tui ", "bold $primary"), "  ", condition))
+
+    def _condition(self) -> Content:
+        link = self._link
+        engine = link.live.engine
+        if link.failed:
+            return Content.assemble(
+                ("engine failed: ", "bold $error"),
+                link.problem,
+                ("   E tries again", "$text-muted"),
+            )
+        if not link.ready.is_set():
+            return self._starting()
+        if link.batch_hidden:
+            return Content(
+                f"{link.client.model} at {link.client.address}, its batch is not visible"
+            )
+        model = engine.model
+        name = f"{model.id}  {model.precision}" if model else "engine"
+        running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
+        queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
+        parts = [name, f"{running} of {engine.slots} slots busy"]
+        if queued:
+            parts.append(f"{queued} queued")
+        return Content("   ".join(parts))
+
+    def _starting(self) -> Content:
+        link = self._link
+        engine = link.live.engine
+        if engine.status is EngineStatus.FAILED:
+            return Content.assemble(("engine failed: ", "bold $error"), engine.error or "")
+        if link.problem:
+            return Content.assemble(
+                ("engine lost: ", "bold $warning"), link.problem, ", starting again"
+            )
+        if engine.progress is not None:
+            return Content(_in_words(engine.progress))
+        return Content("starting the engine")
+
+
+def _in_words(progress: Progress) -> str:
+    stage = STAGES.get(progress.stage, progress.stage)
+    if not progress.total:
+        return f"{stage}  {progress.detail}"
+    return f"{stage}  {100 * progress.done // progress.total}%  {progress.detail}"
