@@ -71,8 +71,18 @@ ACTIONS: tuple[Action, ...] = (
         both=("ctrl+t",), bar="target",
     ),
     Action(
+        "zoom", "Zoom the pane", "fill the screen with it, and back", panes=("z",), bar="zoom",
+    ),
+    Action("add_pane", "New pane", "with the active pane's parameters", panes=("plus",), bar="new"),
+    Action("close_pane", "Close this pane", "asks when it is busy", panes=("x",), bar="close"),
+    Action("help", "Help", "all keys", both=("f1",), panes=("question_mark",), bar="help"),
+    Action(
+        "params", "Pane parameters", "name, system prompt, temperature and the rest",
+        both=("f2",), panes=("p",), bar="params",
+    ),
+    Action(
         "choose", "Choose pane", "take the pane into the set Enter sends to, or out of it",
-        panes=("space",), bar="choose",
+        panes=("space",),
     ),
     Action("choose_all", "Broadcast", "send to every pane", panes=("a",)),
     Action(
@@ -100,16 +110,6 @@ ACTIONS: tuple[Action, ...] = (
     Action("follow", "Follow the answer", "to the last line, and stay there", panes=("G", "end")),
     Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
     Action("copy_pane", "Copy the whole pane", "its source text", panes=("ctrl+y",)),
-    Action("add_pane", "New pane", "with the active pane's parameters", panes=("plus",), bar="new"),
-    Action("close_pane", "Close this pane", "asks when it is busy", panes=("x",), bar="close"),
-    Action(
-        "zoom", "Zoom the pane", "fill the screen with it, and back", panes=("z",), bar="zoom",
-    ),
-    Action("help", "Help", "all keys", both=("f1",), panes=("question_mark",), bar="help"),
-    Action(
-        "params", "Pane parameters", "name, system prompt, temperature and the rest",
-        both=("f2",), panes=("p",), bar="params",
-    ),
     Action("panel", "Panel size", "off, 5, 11, 15 lines, full screen", both=("f3",), bar="batch"),
     Action("layout", "Layout", "grid, columns, rows, one pane", both=("f4",), bar="layout"),
     Action(
@@ -162,8 +162,11 @@ def bindings(context: Context) -> list[BindingType]:
 
 def key_bar(context: Context) -> list[tuple[str, Action]]:
     """The keys worth showing all the time, with their actions, most needed first."""
-    return [(action.keys(context)[0], action) for action in ACTIONS
-            if action.bar and action.keys(context)]  # fmt: skip
+    found: dict[str, tuple[str, Action]] = {}
+    for action in ACTIONS:
+        if action.bar and action.keys(context):
+            found[action.bar] = (action.keys(context)[0], action)  # the more specific comes later
+    return list(found.values())
 
 
 def keys_in_words(action: Action, context: Context) -> str:

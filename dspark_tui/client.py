@@ -65,7 +65,8 @@ class Address:
         return self.socket is not None or urlsplit(self.url).hostname in LOOPBACK
 
     def __str__(self) -> str:
-        return str(self.socket) if self.socket else self.url
+        """As messages name it; the path of a worker's socket would tell nobody anything."""
+        return "the engine" if self.socket else self.url
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +253,9 @@ async def _network_errors(address: Address) -> AsyncIterator[None]:
     try:
         yield
     except httpx.ConnectError:
-        raise ConnectionLostError(f"nothing answers at {address}") from None
+        raise ConnectionLostError(f"{address} does not answer") from None
     except httpx.HTTPError as error:
-        reason = str(error) or type(error).__name__
-        raise ConnectionLostError(f"lost the connection to {address}: {reason}") from None
+        log.info("connection to %s: %r", address, error)
+        raise ConnectionLostError(f"{address} went away") from None
     except json.JSONDecodeError:
         raise ClientError(f"{address} sent something that is not JSON") from None

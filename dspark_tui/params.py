@@ -139,12 +139,12 @@ def _short_system(value: str) -> str:
 FIELDS: dict[str, Field] = {
     "name": Field("Name", "shown in the title", _name, str),
     "system": Field("System", "said before every conversation", _system, _short_system),
-    "temperature": Field("Temperature", "0 greedy … 2 wild", _real(0, 2), lambda v: f"T{v:g}"),
+    "temperature": Field("Temperature", "0 to 2", _real(0, 2), lambda v: f"T{v:g}"),
     "top_p": Field("Top p", "1 keeps all", _real(0, 1, above=True), lambda v: f"top-p {v:g}"),
     "top_k": Field("Top k", "0 keeps all", _whole(0, 1_000_000), lambda v: f"top-k {v}"),
     "min_p": Field("Min p", "0 keeps all", _real(0, 1), lambda v: f"min-p {v:g}"),
-    "max_tokens": Field("Max tokens", "of one answer", _whole(1, 1_000_000), lambda v: f"max {v}"),
+    "max_tokens": Field("Max tokens", "per answer", _whole(1, 1_000_000), lambda v: f"max {v}"),
     "seed": Field(
-        "Seed", "empty: new each time", _seed, lambda v: "any seed" if v is None else f"seed {v}"
+        "Seed", "empty: any", _seed, lambda v: "any seed" if v is None else f"seed {v}"
     ),
 }

@@ -43,7 +43,6 @@ class Composer(TextArea):
             Target.CHOSEN: f"to {numbers}  chosen",
         }[session.target]
         self.border_title = Content.assemble(" ", (words, "bold"), " ")
-        self.border_subtitle = Content(" Enter send  ^J newline  ^T target  Esc panes ")
 
     def take(self) -> str:
         """The text, remembered for recall; the composer is empty afterwards."""

@@ -17,14 +17,17 @@ from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.session import Conversation, TurnStatus
 from dspark_tui.widgets.transcript import Transcript
+from dspark_tui.wrap import cut
 
 WELCOME = """\
-Type below; Enter sends. Every pane is its own
-conversation, and all of them share one batch.
+Type below, Enter sends.
 
-Esc then F2   system prompt, temperature, seed
-^T            this pane only, or all panes
-F1            all keys"""
+Every pane is a chat of its own;
+all of them share one batch.
+
+F2  system prompt, temperature
+^T  this pane only, or all
+F1  all keys"""
 
 ENDINGS = {
     TurnStatus.STOPPED: "stopped",
@@ -67,11 +70,12 @@ class Pane(Vertical, can_focus=True):
         """Redo the title: number, name, what differs from `base`. target: Enter sends here."""
         conversation = self.conversation
         mark = self._glyphs.prompt if target else " "
-        title = Content.assemble(
-            (mark, "$role-pane-target"), (conversation.label, "bold"), "  ",
-            conversation.params.differences(base), " ",
-        )  # fmt: skip
-        self.border_title = title
+        differences = conversation.params.differences(base)
+        self.border_title = Content.assemble(
+            (mark, "$role-pane-target"),
+            (f" {conversation.label} ", "bold"),
+            f" {differences} " if differences else "",
+        )
         self.set_class(target, "-target")
 
     def begin(self, run: Run) -> None:
@@ -90,9 +94,7 @@ class Pane(Vertical, can_focus=True):
         """Take over what the run brought since the last tick."""
         if text := run.drain():
             self.transcript.append(text)
-        queued = len(self.conversation.pending)
-        behind = f"  +{queued} queued, s takes back" if queued else ""
-        self._show_state(f"{self._glyphs.running} {run.progress()}{behind}")
+        self._show_state(f"{self._glyphs.running} {run.progress()}{self._behind()}")
 
     def end(self, run: Run) -> None:
         """Close the answer and say how it ended."""
@@ -103,7 +105,7 @@ class Pane(Vertical, can_focus=True):
             self.transcript.note(turn.problem)
         if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
             self.add_class("-troubled")
-            self.transcript.note("r sends the prompt again (Esc first, if you are typing)")
+            self.transcript.note("Esc, then r, sends the prompt again")
         elif run.reason == "length":
             self.transcript.note("cut off at the token limit (F2 raises it)")
         self._show_state(self._ending(run))
@@ -114,6 +116,14 @@ class Pane(Vertical, can_focus=True):
         if transcript.following:
             return transcript.follow
         return lambda: transcript.scroll_to(y=y, animate=False, immediate=True)
+
+    def _behind(self) -> str:
+        """The prompts sent while this one runs."""
+        pending = self.conversation.pending
+        if not pending:
+            return ""
+        more = f" and {len(pending) - 1} more" if pending[1:] else ""
+        return f"   queued: {cut(' '.join(pending[0].split()), 16)}{more} (s takes back)"
 
     def _ending(self, run: Run) -> str:
         glyphs = self._glyphs
