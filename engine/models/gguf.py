@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def convert(source: Path, folder: Path, progress: Callable[[Progress], None]) ->
     progress(Progress("convert", "writing the tokenizer"))
     _write_tokenizer(metadata, folder, config)
     progress(Progress("convert", "writing the weights"))
-    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    _write_weights(folder / "model.safetensors", weights)
     _write_json(folder / "config.json", config)
 
 
@@ -175,6 +176,13 @@ def _write_tokenizer(metadata: Metadata, folder: Path, config: dict[str, Any]) -
         folder / "generation_config.json",
         {"bos_token_id": vocabulary.bos, "eos_token_id": list(vocabulary.ends)},
     )
+
+
+def _write_weights(path: Path, weights: dict[str, mx.array]) -> None:
+    try:
+        mx.save_safetensors(str(path), weights, metadata={"format": "mlx"})
+    except RuntimeError as error:  # MLX gives no errno; in a folder just written to it is this one
+        raise OSError(errno.ENOSPC, one_line(error)) from error
 
 
 def _write_json(path: Path, data: dict[str, Any]) -> None:

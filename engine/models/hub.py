@@ -31,15 +31,15 @@ class CachedModel:
     problem: str | None
 
 
-def fetch_hub(name: str, progress: ProgressSink, refresh: bool = False) -> Path:
+def fetch_hub(name: str, progress: ProgressSink) -> Path:
     """The folder of hub model "org/name", downloaded if it isn't whole in the cache already.
 
-    refresh: ask the hub for a newer one even so. Raises ModelError.
+    Raises ModelError.
     """
     from huggingface_hub import constants, snapshot_download
 
     cached = next((model for model in cached_models() if model.name == name), None)
-    if not refresh and cached is not None and cached.problem is None:
+    if cached is not None and cached.problem is None:
         return cached.path
     download = _Download(name, progress)
     download.report(0, 0)
