@@ -29,6 +29,8 @@ class Glyphs:
     below: str
     warning: str
     dash: str
+    divide: str
+    rule: str
     levels: str
 
 
@@ -36,8 +38,8 @@ DEFAULT = Glyphs(
     queued="┈",
     prefill="╌",
     decode="━",
-    stall="╳",
-    running="╸",
+    stall="╍",
+    running=">",
     done="✓",
     length="┫",
     stopped="✗",
@@ -50,7 +52,9 @@ DEFAULT = Glyphs(
     below="⌄",
     warning="!",
     dash="-",
-    levels="⣀⣤⣶⣿",
+    divide="/",
+    rule="│",
+    levels="⎽⎼─⎻⎺",
 )
 RICH = Glyphs(
     queued="·",
@@ -70,6 +74,8 @@ RICH = Glyphs(
     below="↓",
     warning="⚠",
     dash="-",
+    divide="÷",
+    rule="│",
     levels="▁▂▃▄▅▆▇█",
 )
 ASCII = Glyphs(
@@ -90,5 +96,7 @@ ASCII = Glyphs(
     below="v",
     warning="!",
     dash="-",
-    levels="123456789",
+    divide="/",
+    rule="|",
+    levels=".:-=+*#@",
 )

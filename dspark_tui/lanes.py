@@ -164,8 +164,9 @@ def lane_cells(lane: Lane, axis: Axis, now: float) -> list[Cell]:
     A stall and the end are always visible, however short.
     """
     cells = [Cell.EMPTY] * axis.columns
+    middles = axis.middles
     for span in lane.spans(now):
-        for column, middle in enumerate(axis.middles):
+        for column, middle in enumerate(middles):
             if span.start <= middle < span.end:
                 cells[column] = Cell(span.kind)
     for stall in lane.stalls:
@@ -181,4 +182,4 @@ def lane_cells(lane: Lane, axis: Axis, now: float) -> list[Cell]:
 
 def _tick_label(second: int) -> str:
     minutes, seconds = divmod(second, 60)
-    return f"{minutes}:{seconds:02}" if minutes else f"{seconds}"
+    return f"{minutes}:{seconds:02}" if minutes else f"{seconds}" if second else "0 s"

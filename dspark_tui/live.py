@@ -10,6 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
+from dspark_tui.lanes import Lane, Span, SpanKind, first_known
+from dspark_tui.widths import WidthHistory
 from engine.events import (
     Event,
     Finished,
@@ -22,10 +24,6 @@ from engine.events import (
     Warning,
 )
 from engine.state import EngineState
-from engine.types import FinishReason
-
-from dspark_tui.lanes import Lane, Span, SpanKind, first_known
-from dspark_tui.widths import WidthHistory
 
 STALL_FLOOR = 0.25
 """Seconds without a token below which nobody notices, whatever the model's speed."""
@@ -37,10 +35,14 @@ NOTICES_KEPT = 3
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One line worth a look, with its cause and a number."""
+    """Something worth a look, with its cause and a number. requests: whom it is about."""
 
     time: float
     text: str
+    requests: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([*self.requests, self.text])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +78,14 @@ class _Track:
 
 
 class LiveState:
-    """The batch as a viewer sees it. Mutable; `apply` and `lost` are the only writers.
+    """The batch as a viewer sees it. Mutable; `apply` is the only writer.
 
     version: changes with every event, so that a viewer can tell whether there is anything new.
-    connected: false until a snapshot arrives, and again after `lost`.
     """
 
     def __init__(self) -> None:
         self.engine = EngineState()
         self.version = 0
-        self.connected = False
         self.burst: Burst | None = None
         self.widths = WidthHistory()
         self.notices: deque[Notice] = deque(maxlen=NOTICES_KEPT)
@@ -107,26 +107,11 @@ class LiveState:
                 self._finish(event)
             case Waiting():
                 self.engine.apply(event)
-                self._notice(event.time, f"{self.name(event.request)} waits: {event.why}")
+                self._notice(event.time, f"waits: {event.why}", event.request)
             case Warning():
                 self._notice(event.time, event.message)
             case _:
                 self.engine.apply(event)
-
-    def lost(self, time: float) -> None:
-        """The engine is gone: what was still running ends here, as failed."""
-        for request in [r for r in self.engine.requests.values() if r.finished is None]:
-            self.apply(
-                Finished(
-                    time=time,
-                    request=request.request,
-                    reason=FinishReason.ERROR,
-                    tokens=request.tokens,
-                    completion_time=time - request.queued,
-                )
-            )
-        self.connected = False
-        self.version += 1
 
     @property
     def active(self) -> bool:
@@ -180,8 +165,12 @@ class LiveState:
         track = self._tracks[request.request]
         return Lane(track.number, request, tuple(track.stalls))
 
-    def _notice(self, time: float, text: str) -> None:
-        self.notices.appendleft(Notice(time, text))
+    def _notice(self, time: float, text: str, *requests: str) -> None:
+        """Put a notice first; one that says the same of another request joins the latest."""
+        names = tuple(self.name(request) for request in requests)
+        if requests and self.notices and self.notices[0].text == text:
+            names = tuple(dict.fromkeys(self.notices.popleft().requests + names))
+        self.notices.appendleft(Notice(time, text, names))
 
     def _track(self, request: str) -> None:
         self._submitted += 1
@@ -222,9 +211,7 @@ class LiveState:
         for cause, gaps in held.items():
             seconds = max(gap.end - gap.start for gap in gaps)
             rows = "1 row" if len(gaps) == 1 else f"{len(gaps)} rows"
-            self._notice(
-                event.time, f"{self.name(cause)}'s prompt held up {rows} for {seconds:.1f} s"
-            )
+            self._notice(event.time, f"held up {rows} for {seconds:.1f} s (prefill)", cause)
 
     def _reading_during(self, gap: Span, stalled: str) -> str | None:
         """The other request whose prefill overlaps the gap, the longest prompt if several do."""
@@ -249,14 +236,13 @@ class LiveState:
         if not any(r.phase is Phase.DECODE for r in requests.values()):
             self.widths.record(event.time, 0)
         if event.error:
-            self._notice(event.time, f"{self.name(event.request)} failed: {event.error}")
+            self._notice(event.time, f"failed: {event.error}", event.request)
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Start over from a snapshot; stalls before it are known only if we saw them ourselves."""
         if self.engine.pid not in (0, snapshot.pid):
             self._notice(snapshot.time, "the engine was restarted")
             self._tracks.clear()
-        self.connected = True
         self.engine.apply(snapshot)
         requests = sorted(snapshot.requests, key=lambda r: r.queued)
         for request in requests:

@@ -38,8 +38,8 @@ ROLES = {
     "pane-blur": "foreground 25%",
     "pane-target": "accent",
     "sign": "foreground 45%",
-    "below": "background",
-    "below-background": "primary",
+    "below": "primary",
+    "below-background": "panel",
 }
 """A colour each: a palette name or any CSS colour, then maybe an opacity."""
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.cells import cell_len, split_graphemes
+from rich.cells import cell_len, set_cell_size, split_graphemes
 
 TAB = "    "
 UNKNOWN = "␦"
@@ -94,13 +94,9 @@ def wrap(text: str, width: int, hang: int = 0) -> list[tuple[int, int]]:
 def cut(text: str, width: int, ellipsis: str = "~") -> str:
     """`text` made drawable, cut and padded to exactly `width` cells."""
     text = drawable(text)
-    cells = cell_len(text)
-    if cells > width:
-        room = max(0, width - len(ellipsis))
-        start, end = wrap(text.replace(" ", "\xa0"), room)[0] if room else (0, 0)
-        text = text[start:end] + ellipsis[:width]
-        cells = cell_len(text)
-    return text + " " * (width - cells)
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, width - cell_len(ellipsis)) + ellipsis if width > 0 else ""
 
 
 def _atoms(text: str, room: int) -> Iterator[_Atom]:

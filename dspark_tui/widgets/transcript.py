@@ -193,8 +193,9 @@ class Transcript(ScrollView):
             self._strips.discard(len(lines) - 1)
             self._text.pop()
         if marked:
-            self._text.push(Kind.MARKED, marked, f"{self._glyphs.stopped} ")
-        if footer:
+            parts = (marked, footer) if footer else (marked,)
+            self._text.push(Kind.MARKED, "   ".join(parts), f"{self._glyphs.stopped} ")
+        elif footer:
             self._text.push(Kind.FOOTER, footer)
         self._answering = False
         for text in self._later:
