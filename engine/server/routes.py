@@ -26,13 +26,13 @@ engine_router = APIRouter(tags=["engine"])
 
 
 @openai_router.get("/models", response_model=ModelList)
-def list_models(http: Request) -> ModelList:
+async def list_models(http: Request) -> ModelList:
     """The one model this engine serves, loaded or still loading."""
     return ModelList(data=[_card(http)])
 
 
 @openai_router.get("/models/{model_id:path}", response_model=ModelCard)
-def get_model(model_id: str, http: Request) -> ModelCard:
+async def get_model(model_id: str, http: Request) -> ModelCard:
     card = _card(http)
     if model_id != card.id:
         raise ApiError(
@@ -45,7 +45,7 @@ def get_model(model_id: str, http: Request) -> ModelCard:
 
 
 @engine_router.get("/health")
-def health(http: Request) -> JSONResponse:
+async def health(http: Request) -> JSONResponse:
     """200 once the model is loaded, 503 before and after."""
     engine: Engine = http.app.state.engine
     state = engine.snapshot()
@@ -54,7 +54,7 @@ def health(http: Request) -> JSONResponse:
 
 
 @engine_router.get("/engine/state")
-def engine_state(http: Request) -> dict[str, Any]:
+async def engine_state(http: Request) -> dict[str, Any]:
     """The engine's whole state, as the event that opens every subscription."""
     engine: Engine = http.app.state.engine
     return encode(engine.snapshot())
@@ -67,7 +67,7 @@ async def engine_events(http: Request) -> EventStream:
 
 
 @engine_router.post("/engine/cancel/{request_id}")
-def cancel(request_id: str, http: Request) -> dict[str, Any]:
+async def cancel(request_id: str, http: Request) -> dict[str, Any]:
     """End a queued or running request; its client gets what there is and a `cancelled` error."""
     engine: Engine = http.app.state.engine
     if not engine.cancel(request_id):

@@ -122,6 +122,10 @@ class FakeEngine:
     def subscribe(self, notify: Callable[[], None]) -> Subscription:
         return self.bus.subscribe(notify)
 
+    @property
+    def subscribers(self) -> int:
+        return len(self.bus._subscriptions)
+
     def snapshot(self) -> Snapshot:
         return self.bus.snapshot()
 

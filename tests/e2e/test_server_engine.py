@@ -13,6 +13,7 @@ from engine.events import EngineStatus, Event, Finished, Progress, Queued, Snaps
 from engine.server.guard import AccessPolicy
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import FakeEngine
+from tests.e2e.waiting import wait_until
 
 CHAT = [{"role": "user", "content": "say hello"}]
 
@@ -114,3 +115,13 @@ def test_events_end_when_the_engine_stops(server: ThreadedServer, engine: FakeEn
         next(events)
         engine.close()
         assert [event.status for event in events] == [EngineStatus.STOPPING]
+
+
+def test_a_subscriber_that_leaves_is_forgotten(server: ThreadedServer, engine: FakeEngine) -> None:
+    for _ in range(3):
+        with httpx.Client(timeout=30) as http:
+            events = events_of(http, server.url)
+            next(events)
+            assert engine.subscribers == 1
+            events.close()
+        wait_until(lambda: engine.subscribers == 0, "the subscription is closed")

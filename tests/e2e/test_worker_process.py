@@ -94,15 +94,17 @@ def health_over(path: Path) -> dict[str, object] | None:
 def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
     folder, path = tmp_path / "no model", tmp_path / "engine.sock"
     folder.mkdir()
-
-    def failed() -> bool:
-        health = health_over(path)
-        return health is not None and health["status"] == "failed"
-
     with RunningWorker("--model", folder, "--socket", path, parent_pipe=True) as worker:
-        wait_until(failed, "the failure shows in /health")
+        wait_until(lambda: health_over(path), "it answers")
+        with (
+            httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=60) as http,
+            http.stream("GET", "http://engine/engine/events") as events,
+        ):
+            happenings = (json.loads(data) for data in data_of(events))
+            failure = next(event for event in happenings if event.get("status") == "failed")
         assert worker.wait_for_end() == 1
-    assert "config.json" in worker.lines[0]
+    assert "config.json" in failure["error"]
+    assert failure["error"] in worker.lines[0]
 
 
 def test_the_worker_goes_when_its_parent_does(model: Path, tmp_path: Path) -> None:

@@ -23,10 +23,12 @@ BUSY = (Phase.PREFILL, Phase.DECODE)
 class RunningWorker:
     """`python -m engine` with these options. Killed at the end if it still runs."""
 
+    command = ("engine",)
+
     def __init__(self, *options: str | Path, parent_pipe: bool = False) -> None:
         extra = ["--parent-pipe"] if parent_pipe else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine", *map(str, options), *extra],
+            [sys.executable, "-m", *self.command, *map(str, options), *extra],
             stdin=subprocess.PIPE if parent_pipe else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -1,0 +1,63 @@
+"""`dspark-tui serve`: the worker with a person in front of it."""
+
+from __future__ import annotations
+
+import io
+import signal
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+
+from dspark_tui.commands.serve import ConsoleReporter, amount
+from engine.events import Progress
+from tests.e2e.waiting import wait_until
+from tests.e2e.workers import RunningWorker
+from tests.tiny import tiny_llama
+
+
+class ServeCommand(RunningWorker):
+    command = ("dspark_tui", "serve")
+
+
+def test_it_says_where_and_how_it_serves_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    model = tiny_llama(tmp_path / "tiny")
+    with ServeCommand("--model", model, "--port", "0", "--max-batch", "3") as serve:
+        wait_until(lambda: any("blas" in line for line in serve.lines), "the facts are shown")
+        facts = {words[0]: words[1:] for line in serve.lines if (words := line.split())}
+        (url,) = facts["address"]
+        assert facts["model"] == ["tiny"]
+        assert facts["slots"] == ["3"]
+        assert facts["precision"][0] == "fp32"
+        assert httpx.get(f"{url}/models").json()["data"][0]["id"] == "tiny"
+        assert serve.stop(signal.SIGINT) == 0
+
+
+def test_problems_are_one_line(tmp_path: Path) -> None:
+    with ServeCommand("--model", tmp_path / "none") as serve:
+        assert serve.wait_for_end() == 2
+    assert len(serve.lines) == 1
+    with ServeCommand("--model", tmp_path, "--host", "0.0.0.0", "--port", "0") as serve:
+        assert serve.wait_for_end() == 2
+    assert "--api-key" in serve.lines[0]
+
+
+def test_without_a_terminal_each_stage_is_told_once() -> None:
+    out = io.StringIO()
+    reporter = ConsoleReporter(Console(file=out))
+    for done in range(3):
+        reporter.progress(Progress("fetch", "a [bold]model[/x]", done, 3, "bytes"))
+    reporter.progress(Progress("load", "weights"))
+    reporter.failed("the disk is full", Path("/tmp/log"))
+    assert out.getvalue().splitlines() == [
+        "fetch: a [bold]model[/x]",
+        "load: weights",
+        "dspark-tui serve: the disk is full",
+        "details: /tmp/log",
+    ]
+
+
+def test_amounts() -> None:
+    assert amount(Progress("fetch", "", 31_000_000, 93_000_000, "bytes")) == "31 of 93 MB"
+    assert amount(Progress("load", "", 3, 9, "tensors")) == "3 of 9 tensors"
+    assert amount(Progress("load", "")) == ""
