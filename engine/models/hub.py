@@ -36,7 +36,7 @@ def fetch_hub(name: str, progress: ProgressSink) -> Path:
 
     Raises ModelError.
     """
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import snapshot_download
 
     cached = next((model for model in cached_models() if model.name == name), None)
     if cached is not None and cached.problem is None:
@@ -45,12 +45,15 @@ def fetch_hub(name: str, progress: ProgressSink) -> Path:
     download.report(0, 0)
     try:
         path = snapshot_download(
-            name, allow_patterns=list(PATTERNS), tqdm_class=_reporting_bar(download)
+            name,
+            cache_dir=_folder(),
+            allow_patterns=list(PATTERNS),
+            tqdm_class=_reporting_bar(download),
         )
     except Exception as error:
         if download.stopped is not None:
             raise download.stopped from None
-        raise ModelError(_why(name, error, Path(constants.HF_HUB_CACHE))) from error
+        raise ModelError(_why(name, error)) from error
     return Path(path)
 
 
@@ -113,7 +116,7 @@ def _reporting_bar(download: _Download) -> type[Any]:
     return Bar
 
 
-def _why(name: str, error: Exception, cache: Path) -> str:
+def _why(name: str, error: Exception) -> str:
     from huggingface_hub import errors
 
     page = f"https://huggingface.co/{name}"
@@ -129,8 +132,14 @@ def _why(name: str, error: Exception, cache: Path) -> str:
             "Connect and start again, or use a model on this disk with --model FOLDER"
         )
     if isinstance(error, OSError) and not isinstance(error, errors.HfHubHTTPError):
-        return refusal(cache, error)
+        return refusal(_folder(), error, "HF_HOME")
     return f"can't fetch {name} from the hub: {one_line(error)}"
+
+
+def _folder() -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
 
 
 def _cache() -> HFCacheInfo | None:
@@ -138,7 +147,7 @@ def _cache() -> HFCacheInfo | None:
     from huggingface_hub.errors import CacheNotFound
 
     try:
-        return scan_cache_dir()
+        return scan_cache_dir(_folder())
     except CacheNotFound:
         return None
 

@@ -84,14 +84,14 @@ def writing(folder: Path) -> Iterator[None]:
         raise ModelError(refusal(folder.parent, error)) from error
 
 
-def no_space(folder: Path) -> str:
-    return f"the disk of {folder} is full; free some space or set DSPARK_DATA_DIR to another disk"
+def no_space(folder: Path, setting: str = "DSPARK_DATA_DIR") -> str:
+    return f"the disk of {folder} is full; free some space or set {setting} to another disk"
 
 
-def refusal(folder: Path, error: OSError) -> str:
-    """What the file system's error means for the person, and what to do about it."""
+def refusal(folder: Path, error: OSError, setting: str = "DSPARK_DATA_DIR") -> str:
+    """What the file system's error means for the person. setting: what moves the folder."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return no_space(folder)
+        return no_space(folder, setting)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"can't write to {folder}; make it writable or set DSPARK_DATA_DIR to another folder"
+        return f"can't write to {folder}; make it writable or set {setting} to another folder"
     return f"can't keep models in {folder}: {error.strerror or error}"
