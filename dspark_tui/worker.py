@@ -17,6 +17,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
+SOCKET_NAME = "engine.sock"
 SOCKET_PATH_LIMIT = 100
 """Bytes; macOS allows 103 in a Unix socket's address, Linux 107."""
 
@@ -65,16 +66,22 @@ class Worker:
     def __init__(self, command: Command, on_change: Callable[[WorkerState], None]) -> None:
         self._command = command
         self._on_change = on_change
-        self._folder = private_folder()
-        self.socket = self._folder / "engine.sock"
+        self._folder: Path | None = None
         self.state = WorkerState(WorkerPhase.STOPPED)
         self._process: asyncio.subprocess.Process | None = None
         self._stderr: deque[str] = deque(maxlen=20)
         self._deaths: deque[float] = deque(maxlen=RESTART_LIMIT + 1)
         self._watch: asyncio.Task[None] | None = None
 
+    @property
+    def socket(self) -> Path:
+        """Where it listens; only after `start`."""
+        assert self._folder is not None
+        return self._folder / SOCKET_NAME
+
     def start(self) -> None:
         """Begin to keep a worker running; returns at once."""
+        self._folder = self._folder or private_folder()
         self._watch = asyncio.create_task(self._keep_running(), name="worker")
 
     async def restart(self) -> None:
@@ -87,7 +94,8 @@ class Worker:
         """Stop the worker and remove its folder."""
         await self._stop()
         self._set(WorkerState(WorkerPhase.STOPPED))
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _stop(self) -> None:
         if self._watch is not None:
@@ -166,7 +174,7 @@ class Worker:
 def private_folder() -> Path:
     """A new folder only this user can enter, short enough for a socket's address in it."""
     folder = Path(tempfile.mkdtemp(prefix="dspark-"))
-    if len(str(folder / "engine.sock").encode()) > SOCKET_PATH_LIMIT:
+    if len(str(folder / SOCKET_NAME).encode()) > SOCKET_PATH_LIMIT:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="dspark-", dir="/tmp"))
     return folder

@@ -17,7 +17,6 @@ from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.session import Conversation, TurnStatus
 from dspark_tui.widgets.transcript import Transcript
-from dspark_tui.wrap import cut
 
 WELCOME = """\
 Type below, Enter sends.
@@ -123,7 +122,8 @@ class Pane(Vertical, can_focus=True):
         if not pending:
             return ""
         more = f" and {len(pending) - 1} more" if pending[1:] else ""
-        return f"   queued: {cut(' '.join(pending[0].split()), 16)}{more} (s takes back)"
+        first = Content(" ".join(pending[0].split())).truncate(16, ellipsis=True)
+        return f"   queued: {first.plain}{more} (s takes back)"
 
     def _ending(self, run: Run) -> str:
         glyphs = self._glyphs

@@ -1,0 +1,156 @@
+"""The workbench on a scripted engine, driven by Textual's pilot."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from textual.pilot import Pilot
+
+from dspark_tui.app import DsparkApp, Start
+from dspark_tui.config import Settings
+from dspark_tui.link import EngineLink
+from dspark_tui.params import PaneParams
+from dspark_tui.paths import Paths
+from dspark_tui.screens.workbench import Workbench
+from dspark_tui.session import Conversation, Turn
+from dspark_tui.widgets.composer import Composer
+from dspark_tui.widgets.pane import Pane
+from dspark_tui.worker import Command
+from tests.tui.scripted_engine import Script, ScriptedServer
+
+DEADLINE = 30.0
+"""Generous: a slow machine must not fail a test, only a missing effect may."""
+
+
+@dataclass
+class Bench:
+    """A running workbench and the hands to drive it."""
+
+    app: DsparkApp
+    pilot: Pilot[None]
+    server: ScriptedServer | None
+
+    @property
+    def workbench(self) -> Workbench:
+        return self.app.workbench
+
+    @property
+    def composer(self) -> Composer:
+        return self.workbench.query_one(Composer)
+
+    def pane(self, number: int) -> Pane:
+        return self.workbench.query_one(f"#pane-{number}", Pane)
+
+    def conversation(self, number: int) -> Conversation:
+        return self.pane(number).conversation
+
+    def turn(self, number: int) -> Turn:
+        """The pane's latest turn."""
+        return self.conversation(number).turns[-1]
+
+    def shown(self, number: int) -> str:
+        """What the pane's transcript holds."""
+        return self.pane(number).transcript.source_text()
+
+    def notices(self) -> list[str]:
+        return [notice.message for notice in self.app._notifications]
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        self.composer.insert(text)
+        await self.pilot.pause()
+
+    async def send(self, text: str) -> None:
+        await self.type(text)
+        await self.press("enter")
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for the condition; what it should have been is in its code."""
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, "the condition never came true"
+            await self.pilot.pause(0.02)
+
+    async def until_idle(self) -> None:
+        await self.until(lambda: not self.workbench.runs)
+
+
+class OpenBench(Protocol):
+    def __call__(
+        self,
+        script: Script | None = None,
+        *,
+        size: tuple[int, int] = (120, 35),
+        settings: Settings | None = None,
+        place: str | Command | None = None,
+        notices: tuple[str, ...] = (),
+        prompt: str = "",
+    ) -> AbstractAsyncContextManager[Bench]: ...
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    return Paths(
+        config=tmp_path / "config" / "config.toml",
+        state=tmp_path / "state" / "state.toml",
+        log=tmp_path / "log" / "workbench.log",
+        engine_log=tmp_path / "log" / "engine.log",
+    )
+
+
+@pytest.fixture
+def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
+    """Open a workbench, on a scripted engine of its own unless `place` names another."""
+
+    @asynccontextmanager
+    async def opened(
+        script: Script | None = None,
+        *,
+        size: tuple[int, int] = (120, 35),
+        settings: Settings | None = None,
+        place: str | Command | None = None,
+        notices: tuple[str, ...] = (),
+        prompt: str = "",
+    ) -> AsyncIterator[Bench]:
+        server = None if place else ScriptedServer(script or fast(), tmp_path / "scripted.sock")
+        if server is not None:
+            await asyncio.to_thread(server.__enter__)
+        link = EngineLink(place or server.url)  # type: ignore[union-attr]
+        app = DsparkApp(Start(settings or panes(), paths, notices, prompt), link)
+        try:
+            async with app.run_test(size=size, notifications=True) as pilot:
+                yield Bench(app, pilot, server)
+        finally:
+            await app.close()
+            if server is not None:
+                await asyncio.to_thread(server.__exit__, None, None, None)
+
+    return opened
+
+
+def fast(**changes: object) -> Script:
+    """An engine quick enough for a test."""
+    return Script(**{"rate": 200.0, **changes})  # type: ignore[arg-type]
+
+
+def slow(**changes: object) -> Script:
+    """An engine that can be watched at work."""
+    return Script(**{"rate": 20.0, **changes})  # type: ignore[arg-type]
+
+
+def panes(count: int = 2, **params: Any) -> Settings:
+    """Panes with short answers, unless the parameters say otherwise."""
+    return Settings(panes=(PaneParams(**{"max_tokens": 20, **params}),) * count)
+
+
+ENDLESS = panes(max_tokens=100_000)
+"""Answers that are still running whenever a test looks."""

@@ -1,0 +1,215 @@
+"""Chatting: sending, streaming, waiting, stopping, failing and trying again."""
+
+from __future__ import annotations
+
+import pytest
+
+from dspark_tui.client import EngineClient
+from dspark_tui.config import Settings
+from dspark_tui.params import PaneParams
+from dspark_tui.session import TurnStatus
+from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
+
+BRACKETS = "[/some/path] a[/]b [bold"
+
+
+@pytest.fixture
+def requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[tuple[list[dict[str, str]], dict[str, object]]]:
+    """Every chat request's messages and sampling fields, in order."""
+    seen = []
+    real = EngineClient.chat
+
+    def recorded(self, messages, sampling, source):  # type: ignore[no-untyped-def]
+        seen.append((messages, sampling))
+        return real(self, messages, sampling, source)
+
+    monkeypatch.setattr(EngineClient, "chat", recorded)
+    return seen
+
+
+async def test_one_enter_is_answered_in_two_panes_side_by_side(
+    open_bench: OpenBench, requests: list
+) -> None:
+    cold = PaneParams(name="cold", temperature=0, max_tokens=20)
+    hot = PaneParams(name="hot", temperature=1.2, max_tokens=20)
+    async with open_bench(settings=Settings(panes=(cold, hot))) as bench:
+        await bench.send("Explain rainbows.")
+        await bench.until_idle()
+        assert [sampling["temperature"] for _, sampling in requests] == [0, 1.2]
+        for number in (1, 2):
+            assert bench.turn(number).status is TurnStatus.DONE
+            assert "Explain rainbows." in bench.shown(number)
+            assert "Why a circle" in bench.shown(number)
+            assert bench.pane(number).region.width > 38
+        assert bench.pane(1).region.y == bench.pane(2).region.y
+        assert "T1.2" in str(bench.pane(2).border_title)
+        sources = {r.source for r in bench.app._link.live.engine.requests.values()}
+        assert sources == {"1 cold", "2 hot"}
+
+
+async def test_text_sent_before_the_engine_is_ready_waits_and_is_answered(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(fast(load_seconds=1.0)) as bench:
+        await bench.send("early bird")
+        assert bench.turn(1).status is TurnStatus.WAITING
+        await bench.until(lambda: "waits for the engine" in str(bench.pane(1).border_subtitle))
+        await bench.until_idle()
+        assert bench.turn(1).status is bench.turn(2).status is TurnStatus.DONE
+
+
+async def test_a_follow_up_carries_the_pane_s_own_history(
+    open_bench: OpenBench, requests: list
+) -> None:
+    briefed = PaneParams(system="Be brief.", max_tokens=20)
+    settings = Settings(panes=(briefed, PaneParams(max_tokens=20)))
+    async with open_bench(settings=settings) as bench:
+        await bench.send("to both")
+        await bench.until_idle()
+        await bench.press("tab", "ctrl+t")
+        await bench.send("only the second")
+        await bench.until_idle()
+        messages, _ = requests[-1]
+        assert [m["role"] for m in messages] == ["user", "assistant", "user"]
+        assert messages[1]["content"] == bench.conversation(2).turns[0].answer
+        assert len(bench.conversation(1).turns) == 1
+        assert requests[0][0][0] == {"role": "system", "content": "Be brief."}
+
+
+async def test_ctrl_c_clears_the_text_then_stops_the_pane_then_says_how_to_quit(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.press("ctrl+t")
+        await bench.send("run on")
+        await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
+        await bench.type("half a thought")
+        await bench.press("ctrl+c")
+        assert bench.composer.text == ""
+        assert bench.turn(1).status is TurnStatus.RUNNING
+        await bench.press("ctrl+c")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.STOPPED
+        assert bench.turn(1).answer
+        await bench.press("ctrl+c")
+        assert any("^Q quits" in notice for notice in bench.notices())
+        await bench.press("up")
+        assert bench.composer.text == "half a thought"
+
+
+async def test_ctrl_c_copies_a_selection_first(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.type("keep this")
+        bench.composer.select_all()
+        await bench.press("ctrl+c")
+        assert bench.app.clipboard == "keep this"
+        assert bench.composer.text == "keep this"
+        await bench.press("ctrl+c")
+        assert bench.composer.text == ""
+
+
+async def test_stopping_frees_the_engine_s_slots(open_bench: OpenBench) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.send("run on")
+        await bench.until(lambda: bench.turn(2).status is TurnStatus.RUNNING)
+        await bench.press("escape", "s")
+        await bench.until(lambda: bench.turn(1).status is TurnStatus.STOPPED)
+        assert bench.turn(2).status is TurnStatus.RUNNING
+        await bench.press("S")
+        await bench.until_idle()
+        assert bench.server is not None
+        await bench.until(lambda: not bench.server.engine.running)
+        assert "stopped" in str(bench.pane(2).border_subtitle)
+
+
+async def test_prompts_for_a_busy_pane_wait_in_it_and_can_be_taken_back(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(slow(), settings=panes(max_tokens=60)) as bench:
+        await bench.press("ctrl+t")
+        for prompt in ("first", "second", "third"):
+            await bench.send(prompt)
+        assert bench.conversation(1).pending == ["second", "third"]
+        await bench.until(lambda: "queued: second and 1 more" in str(bench.pane(1).border_subtitle))
+        await bench.press("escape", "s")
+        assert bench.conversation(1).pending == ["second"]
+        await bench.until_idle()
+        assert [turn.prompt for turn in bench.conversation(1).turns] == ["first", "second"]
+        assert bench.turn(1).status is TurnStatus.DONE
+
+
+async def test_a_queued_request_says_its_place(open_bench: OpenBench) -> None:
+    async with open_bench(slow(slots=1), settings=panes(3, max_tokens=100_000)) as bench:
+        await bench.send("all at once")
+        await bench.until(lambda: "queued 1st" in str(bench.pane(2).border_subtitle))
+        await bench.until(lambda: "queued 2nd" in str(bench.pane(3).border_subtitle))
+
+
+async def test_a_refused_prompt_is_explained_and_returns_to_the_composer(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(fast(context=8)) as bench:
+        await bench.send("far too many words for such a small context")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.FAILED
+        assert "maximum context length is 8 tokens" in bench.turn(1).problem
+        assert "failed" in str(bench.pane(1).border_subtitle)
+        assert bench.composer.text == "far too many words for such a small context"
+
+
+async def test_one_failing_row_keeps_its_text_and_leaves_the_others_alone(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench() as bench:
+        await bench.press("ctrl+t")
+        await bench.send("#fail")
+        await bench.press("tab")
+        await bench.send("works")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.FAILED
+        assert bench.turn(1).answer
+        assert "this row fails" in bench.turn(1).problem
+        assert bench.turn(2).status is TurnStatus.DONE
+
+
+async def test_answering_again_keeps_the_old_answer_but_not_in_the_history(
+    open_bench: OpenBench, requests: list
+) -> None:
+    async with open_bench() as bench:
+        await bench.press("ctrl+t")
+        await bench.send("once")
+        await bench.until_idle()
+        await bench.press("escape", "r")
+        await bench.until_idle()
+        first, second = bench.conversation(1).turns
+        assert (first.replaced, second.replaced) == (True, False)
+        assert bench.shown(1).count("Why a circle") >= 2
+        assert requests[-1][0] == [{"role": "user", "content": "once"}]
+
+
+async def test_brackets_are_text_in_prompt_answer_title_and_error(open_bench: OpenBench) -> None:
+    settings = Settings(panes=(PaneParams(name="[/x][red", system=BRACKETS),))
+    async with open_bench(settings=settings, notices=(BRACKETS,)) as bench:
+        await bench.send(f"{BRACKETS} #fail")
+        await bench.until_idle()
+        await bench.pilot.pause()
+        assert BRACKETS in bench.shown(1)
+        assert "[/x]" in bench.turn(1).problem
+        assert "[/x][red" in bench.pane(1)._border_title.plain  # type: ignore[union-attr]
+        assert any(BRACKETS in notice for notice in bench.notices())
+
+
+async def test_a_prompt_from_the_command_line_goes_to_all_panes(open_bench: OpenBench) -> None:
+    async with open_bench(prompt="from the shell") as bench:
+        await bench.until(lambda: bench.conversation(2).turns)
+        await bench.until_idle()
+        assert bench.turn(1).prompt == bench.turn(2).prompt == "from the shell"
+        assert bench.turn(2).status is TurnStatus.DONE
+
+
+async def test_enter_on_an_empty_composer_sends_nothing(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.send("  \n ")
+        assert not bench.conversation(1).turns
