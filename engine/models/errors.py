@@ -1,5 +1,7 @@
 """What goes wrong with models, said to the person who asked for one."""
 
+_LINE_LIMIT = 300  # characters
+
 
 class ModelError(Exception):
     """A model can't be found, fetched, converted or loaded. `str()` is one line: what to do."""
@@ -10,5 +12,6 @@ class TemplateError(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """The error's message on one line, or its type where it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """The error's message on one line of bearable length, or its type where it has none."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    return line if len(line) <= _LINE_LIMIT else f"{line[:_LINE_LIMIT]}…"
