@@ -15,6 +15,7 @@ from engine.events import EngineStatus
 from engine.server.errors import CLIENT_CLOSED, ApiError, refused
 from engine.server.generation import Generation
 from engine.server.sse import DONE, EventStream, frame
+from engine.server.translate import generation_request
 from engine.server.wire import (
     AnswerMessage,
     ChatChunk,
@@ -25,7 +26,6 @@ from engine.server.wire import (
     ChunkDelta,
     TimingsBody,
     UsageBody,
-    generation_request,
 )
 from engine.types import Delta, EngineError, Finish, FinishReason
 

@@ -18,7 +18,7 @@ class Doorbell:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._rung.set)
 
-    async def wait(self, timeout: float) -> bool:
+    async def wait(self, timeout: float | None = None) -> bool:
         """True once rung since the last wait, False after `timeout` seconds of silence."""
         try:
             async with asyncio.timeout(timeout):

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +31,7 @@ CLOSE_SECONDS = 1.5
 LAST_LOOK_SECONDS = 1.0
 """How long an attached workbench gets to see why the model could not load."""
 
-QUIET_SECONDS = 3600.0
+STANDARD_INPUT = 0
 
 
 class Host(uvicorn.Server):
@@ -118,7 +117,7 @@ class Host(uvicorn.Server):
 
         def wait_for_end() -> None:
             with contextlib.suppress(OSError):
-                while os.read(sys.stdin.fileno(), 4096):
+                while os.read(STANDARD_INPUT, 4096):
                     pass
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.stop)
@@ -141,7 +140,7 @@ class Host(uvicorn.Server):
                             return
                         case Status(progress=Progress() as progress):
                             self._reporter.progress(progress)
-                await bell.wait(QUIET_SECONDS)
+                await bell.wait()
         finally:
             subscription.close()
 

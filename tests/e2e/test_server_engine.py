@@ -125,3 +125,9 @@ def test_a_subscriber_that_leaves_is_forgotten(server: ThreadedServer, engine: F
             assert engine.subscribers == 1
             events.close()
         wait_until(lambda: engine.subscribers == 0, "the subscription is closed")
+
+
+def test_the_protocol_describes_itself(server: ThreadedServer) -> None:
+    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    assert {"/v1/chat/completions", "/v1/models", "/health", "/engine/events"} <= set(paths)
+    assert "/chat/completions" not in paths

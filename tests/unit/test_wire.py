@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from engine.models.errors import TemplateError
 from engine.server.errors import ApiError
-from engine.server.wire import ChatChunk, ChatRequest, ChunkChoice, ChunkDelta, generation_request
+from engine.server.translate import generation_request
+from engine.server.wire import ChatChunk, ChatRequest, ChunkChoice, ChunkDelta
 from engine.types import ContextLengthError, GenerationRequest
 
 CONTEXT = 100
@@ -191,9 +192,7 @@ def test_logit_bias_reaches_the_request(tokenizer: WordTokenizer) -> None:
 
 
 @pytest.mark.parametrize("token", ["100000000", "-5", "abc", "50", "", "1.0", "٣", "9" * 5000])
-def test_logit_bias_outside_the_vocabulary_is_refused(
-    tokenizer: WordTokenizer, token: str
-) -> None:
+def test_logit_bias_outside_the_vocabulary_is_refused(tokenizer: WordTokenizer, token: str) -> None:
     with pytest.raises(ApiError) as caught:
         convert(tokenizer, logit_bias={token: 1})
     assert caught.value.status_code == 400

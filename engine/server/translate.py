@@ -1,0 +1,138 @@
+"""From what a client sent to what the engine runs."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Protocol
+
+from engine.models.errors import TemplateError
+from engine.server.errors import ApiError
+from engine.server.wire import ChatRequest, Message
+from engine.types import ContextLengthError, GenerationRequest, SamplingParams
+
+SMALLEST_TOP_P = 1e-9
+"""top_p 0 is legal on the wire and means the likeliest token only."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "xtc_probability": (0,),
+    "grammar": (),
+    "json_schema": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "min_tokens": (0,),
+    "stop_token_ids": ([],),
+    "ignore_eos": (False,),
+    "chat_template_kwargs": ({},),
+}
+"""Options that would change the answer and can't be honoured, with the values that ask for
+nothing. Any other value is refused: an option must never be dropped in silence."""
+
+
+class ChatTokenizer(Protocol):
+    """What turning a request into tokens needs of the model's tokenizer."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def chat(self, messages: list[dict[str, Any]]) -> list[int]: ...
+
+
+def generation_request(
+    body: ChatRequest, tokenizer: ChatTokenizer, context: int, source: str
+) -> GenerationRequest:
+    """The engine's request for what the client sent. Tokenizes: keep it off the event loop.
+
+    context: the model's limit in tokens; the answer's length is clamped to what the prompt leaves.
+    Raises ApiError for what the model or this server can't do, ContextLengthError.
+    """
+    _refuse_unsupported(body)
+    prompt = _prompt(body.messages, tokenizer)
+    room = context - len(prompt)
+    if room < 1:
+        raise ContextLengthError(
+            f"This model's maximum context length is {context} tokens, and the messages take "
+            f"{len(prompt)}. Shorten them."
+        )
+    wanted = body.max_completion_tokens or body.max_tokens or room
+    return GenerationRequest(
+        id=f"chatcmpl-{secrets.token_hex(12)}",
+        prompt=tuple(prompt),
+        max_tokens=min(wanted, room),
+        sampling=_sampling(body, tokenizer.vocab_size),
+        stop=tuple(body.stop),
+        source=source,
+    )
+
+
+def _refuse_unsupported(body: ChatRequest) -> None:
+    for name, value in (body.model_extra or {}).items():
+        if name in NEUTRAL and value is not None and value not in NEUTRAL[name]:
+            raise ApiError(
+                400,
+                f"{name} is not supported here; leave it out.",
+                param=name,
+                code="unsupported_parameter",
+            )
+    for index, message in enumerate(body.messages):
+        if message.role in ("tool", "function") or message.tool_calls:
+            raise ApiError(
+                400,
+                "Tool calls are not supported here; send text messages only.",
+                param=f"messages[{index}]",
+                code="unsupported_parameter",
+            )
+
+
+def _prompt(messages: list[Message], tokenizer: ChatTokenizer) -> list[int]:
+    chat = [
+        {"role": "system" if m.role == "developer" else m.role, "content": m.content}
+        for m in messages
+    ]
+    try:
+        prompt = tokenizer.chat(chat)
+    except TemplateError as error:
+        raise ApiError(400, str(error), param="messages", code="chat_template") from error
+    if not prompt:
+        raise ApiError(400, "The messages come to an empty prompt.", param="messages")
+    return prompt
+
+
+def _sampling(body: ChatRequest, vocab_size: int) -> SamplingParams:
+    return SamplingParams(
+        temperature=1.0 if body.temperature is None else body.temperature,
+        top_p=1.0 if body.top_p is None else max(body.top_p, SMALLEST_TOP_P),
+        top_k=max(body.top_k or 0, 0),
+        min_p=body.min_p or 0.0,
+        seed=secrets.randbits(64) if body.seed is None else body.seed % 2**64,
+        logit_bias=tuple(
+            (_token_id(token, vocab_size), bias) for token, bias in (body.logit_bias or {}).items()
+        ),
+    )
+
+
+def _token_id(text: str, vocab_size: int) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 10 and int(text) < vocab_size:
+        return int(text)
+    raise ApiError(
+        400,
+        f"logit_bias: {text[:40]!r} is no token of this model; ids run from 0 to {vocab_size - 1}.",
+        param="logit_bias",
+        code="invalid_value",
+    )
