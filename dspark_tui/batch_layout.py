@@ -5,42 +5,15 @@ On the left a table of lanes on one time axis, on the right what the lanes add u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from typing import NamedTuple
-
-from rich.cells import cell_len
-
 from dspark_tui.glyphs import Glyphs
-from dspark_tui.lanes import Axis, Cell, Lane, lane_cells
+from dspark_tui.lane_table import ROOMY, LaneTable, slots_busy
 from dspark_tui.live import LiveState
-from dspark_tui.wrap import cut, drawable, wrap
+from dspark_tui.parts import Part, Row, grouped, row_cells, wrapped
+from dspark_tui.wrap import cut, drawable
 from engine.events import EngineStatus, Phase
 
-ROOMY = 8
-"""Rows from which the panel has room for more than lanes."""
-LEGEND = 12
-STYLES = ("text", "dim", "strong", "rule", "warning", "error", "width", *Cell)
-
-
-class Part(NamedTuple):
-    """Text in one style; the style names a component class of the panel."""
-
-    text: str
-    style: str = "text"
-
-
-Row = tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the lanes' table. value: what it shows of a lane at a time."""
-
-    title: str
-    width: int
-    value: Callable[[Lane, float], Part]
+NARROW = 70
+"""Columns below which the lanes need all of them."""
 
 
 def layout(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -49,14 +22,17 @@ def layout(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs
         return _failed(state, width, height, glyphs)
     if state.engine.status is not EngineStatus.OK:
         return _starting(state, width, height, glyphs)
-    side = 60 if width >= 150 else 40 if width >= 100 else 31
-    left = _Table(state, now, width - side - 3, height, glyphs).rows()
+    side = 60 if width >= 150 else 40 if width >= 100 else 30
+    if width < NARROW:
+        return LaneTable(state, now, width, height, glyphs).rows()[:height]
+    lanes_width = width - side - 3
+    left = LaneTable(state, now, lanes_width, height, glyphs).rows()
     right = _numbers(state, now, side, height, glyphs)
     rows = []
     for number in range(height):
         lane_row = left[number] if number < len(left) else ()
         side_row = right[number] if number < len(right) else ()
-        filler = Part(" " * (width - side - 3 - row_cells(lane_row)))
+        filler = Part(" " * (lanes_width - row_cells(lane_row)))
         rows.append((*lane_row, filler, Part(f" {glyphs.rule} ", "rule"), *side_row))
     return rows
 
@@ -66,159 +42,7 @@ def title(state: LiveState) -> str:
     if state.engine.status is not EngineStatus.OK:
         return "batch"
     queued = len(state.queue)
-    return f"batch   {_busy(state)}" + (f"   {queued} queued" if queued else "")
-
-
-def row_cells(row: Iterable[Part]) -> int:
-    return sum(cell_len(part.text) for part in row)
-
-
-class _Table:
-    """The left side: header with the axis, lanes, then running width, slots and legend."""
-
-    def __init__(
-        self, state: LiveState, now: float, width: int, height: int, glyphs: Glyphs
-    ) -> None:
-        self.state, self.glyphs, self.width = state, glyphs, width
-        self.now = state.end(now)
-        footers = [self._running, self._slots, self._legend]
-        self.footers = footers[: (height >= ROOMY) * 2 + (height >= LEGEND)]
-        self.room = height - 1 - len(self.footers)
-        self.lanes = _shown(state.lanes, self.room)
-        self.before, self.after = _columns(width, glyphs)
-        used = sum(column.width for column in self.before + self.after)
-        start = min((lane.request.queued for lane in self.lanes), default=0.0)
-        self.axis = Axis.fit(start, self.now, width - used)
-
-    def rows(self) -> list[Row]:
-        if not self.lanes:
-            return _idle(self.state, self.width)
-        lanes = [self._header(), *(self._lane(lane) for lane in self.lanes)]
-        running, *others = [footer() for footer in self.footers] or [()]
-        blank: list[Row] = [()] * (self.room - len(self.lanes))
-        return [*lanes, running, *blank, *others]
-
-    def _header(self) -> Row:
-        line = [" "] * self.axis.columns
-        for column, label in self.axis.ticks:
-            line[column : column + len(label)] = label
-        return (
-            *(Part(_aligned(c.title, c.width, c is self.before[0]), "dim") for c in self.before),
-            Part("".join(line)[: self.axis.columns], "dim"),
-            *(Part(c.title.rjust(c.width), "dim") for c in self.after),
-        )
-
-    def _lane(self, lane: Lane) -> Row:
-        cells = lane_cells(lane, self.axis, self.now)
-        return (
-            *(column.value(lane, self.now) for column in self.before),
-            *_runs(cells, self.glyphs),
-            *(column.value(lane, self.now) for column in self.after),
-        )
-
-    def _running(self) -> Row:
-        """The running width over the lanes' axis, as tall as the slots it fills."""
-        levels, slots = self.glyphs.levels, max(1, self.state.engine.slots)
-        middles = [time for time in self.axis.middles if time <= self.now]
-        line = "".join(
-            levels[min(len(levels), -(-width * len(levels) // slots)) - 1] if width else " "
-            for width in self.state.widths.at(middles)
-        )
-        lead = sum(column.width for column in self.before)
-        return (
-            Part("running".ljust(lead), "dim"),
-            Part(line.ljust(self.axis.columns), "width"),
-        )
-
-    def _slots(self) -> Row:
-        parts = [Part("slots  ", "dim")]
-        occupancy = self.state.occupancy
-        named = 7 * len(occupancy) + 8 <= self.width
-        for lane in occupancy:
-            busy = lane is not None
-            sign = self.glyphs.slot_busy if busy else self.glyphs.slot_free
-            parts.append(Part(sign, "decode" if busy else "queued"))
-            if named:
-                parts.append(Part(f" r{lane.number}".ljust(6) if lane else " free ", "dim"))
-        return tuple(parts) if row_cells(parts) <= self.width else (Part(_busy(self.state), "dim"),)
-
-    def _legend(self) -> Row:
-        names = {
-            "queued": "queued",
-            "prefill": "prefill",
-            "decode": "decode",
-            "stall": "stalled",
-            "done": "done",
-            "length": "token limit",
-            "stopped": "stopped",
-            "failed": "failed",
-        }
-        parts: list[Part] = []
-        for cell, name in names.items():
-            parts += [Part(getattr(self.glyphs, cell), cell), Part(f" {name}   ", "dim")]
-        while row_cells(parts) > self.width:
-            del parts[-2:]
-        return tuple(parts)
-
-
-def _columns(width: int, glyphs: Glyphs) -> tuple[list[Column], list[Column]]:
-    """What the table shows before and after the lanes, as the width allows."""
-
-    def seconds(title: str, value: Callable[[Lane, float], float | None]) -> Column:
-        return Column(title, 7, lambda lane, now: _number(value(lane, now), "{:.1f}", 7, glyphs))
-
-    label = 10 if width < 60 else 14 if width < 100 else 20
-    before = [Column("request", label, lambda lane, now: _name(lane, label))]
-    if width >= 100:
-        before.append(seconds("wait", lambda lane, now: lane.waited(now)))
-        before.append(seconds("ttft ", lambda lane, now: lane.ttft))
-        before.append(Column("", 2, lambda lane, now: Part("  ")))
-    after = [
-        Column("end", 7, lambda lane, now: _end(lane, glyphs)),
-        Column("tok", 6, lambda lane, now: Part(f"{lane.request.tokens:6}", "text")),
-    ]
-    if width >= 60:
-        after.append(Column("tok/s", 7, lambda lane, now: _number(lane.rate, "{:.1f}", 7, glyphs)))
-    return before, after
-
-
-def _name(lane: Lane, width: int) -> Part:
-    return Part(cut(f"r{lane.number:<3} {lane.label}", width - 1, "") + " ", "text")
-
-
-def _end(lane: Lane, glyphs: Glyphs) -> Part:
-    if lane.request.phase is Phase.QUEUED:
-        return Part(" queued", "queued")
-    return _number(lane.completion_time, "{:.1f}", 7, glyphs)
-
-
-def _number(value: float | None, form: str, width: int, glyphs: Glyphs) -> Part:
-    text = glyphs.dash if value is None else form.format(value)
-    return Part(text.rjust(width), "dim" if value is None else "text")
-
-
-def _aligned(text: str, width: int, left: bool) -> str:
-    return text.ljust(width) if left else text.rjust(width)
-
-
-def _runs(cells: list[Cell], glyphs: Glyphs) -> Iterator[Part]:
-    for cell, run in groupby(cells):
-        count = sum(1 for _ in run)
-        sign = " " if cell is Cell.EMPTY else getattr(glyphs, cell)
-        yield Part(sign * count, "decode" if cell is Cell.RUNNING else cell)
-
-
-def _shown(lanes: list[Lane], room: int) -> list[Lane]:
-    """The lanes worth a row: running first, then who waits, then who left last; in order."""
-    order = {Phase.PREFILL: 0, Phase.DECODE: 0, Phase.QUEUED: 1, Phase.FINISHED: 2}
-    ranked = sorted(lanes, key=lambda lane: -(lane.request.finished or 0.0))
-    ranked.sort(key=lambda lane: order[lane.request.phase])
-    return sorted(ranked[: max(0, room)], key=lambda lane: lane.number)
-
-
-def _busy(state: LiveState) -> str:
-    occupied = sum(lane is not None for lane in state.occupancy)
-    return f"{occupied} of {state.engine.slots} slots busy"
+    return f"batch   {slots_busy(state)}" + (f"   {queued} queued" if queued else "")
 
 
 def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -234,11 +58,11 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
         rows += _joined(state, width) if roomy or not state.notices else []
     elif state.engine.model is not None:
         rows.append((Part(cut(state.engine.model.id, width).rstrip(), "text"),))
-        context = _grouped(state.engine.model.context)
+        context = grouped(state.engine.model.context)
         rows.append((Part(f"{state.engine.model.precision}   context {context} tok", "dim"),))
     rows += [()] if roomy and state.notices else []
     for notice in state.notices:
-        rows += _wrapped(f"{glyphs.warning} {notice}", width, "warning", 2 if roomy else 1)
+        rows += wrapped(f"{glyphs.warning} {notice}", width, "warning", 2 if roomy else 1)
     return rows[:height]
 
 
@@ -246,7 +70,7 @@ def _aggregate(state: LiveState, now: float, width: int, glyphs: Glyphs) -> list
     total = state.aggregate(now)
     if total is None:
         return []
-    arithmetic = f"{_grouped(total.tokens)} tok {glyphs.divide} {total.seconds:.2f} s"
+    arithmetic = f"{grouped(total.tokens)} tok {glyphs.divide} {total.seconds:.2f} s"
     since = ", first submit to " + ("now" if state.active else "last token")
     return [
         (Part(f"{total.rate:.1f} tok/s", "strong"), Part(" aggregate", "dim")),
@@ -259,11 +83,8 @@ def _width(state: LiveState, now: float) -> Row:
     mean = state.widths.mean(start, state.end(now))
     peak = state.widths.peak(start)
     running = sum(lane.request.phase is Phase.DECODE for lane in state.lanes)
-    return (
-        Part(f"{running}", "text"),
-        Part(" decode together, ", "dim"),
-        Part(f"max {peak}, mean {mean:.1f}", "text"),
-    )
+    words = f"{running}, max {peak}, mean {mean:.1f}"
+    return (Part("batch width ", "dim"), Part(words, "text"))
 
 
 def _joined(state: LiveState, width: int) -> list[Row]:
@@ -273,26 +94,7 @@ def _joined(state: LiveState, width: int) -> list[Row]:
         return []
     most = max(1, (width - 24) // 4)
     hidden = f" and {len(names) - most} more" if len(names) > most else ""
-    return _wrapped(f"{' '.join(names[-most:])}{hidden} joined mid-flight", width, "text", 1)
-
-
-def _wrapped(text: str, width: int, style: str, most: int) -> list[Row]:
-    text = drawable(text.replace("\n", " "))
-    slices = wrap(text, width, hang=2)
-    if len(slices) > most:
-        slices = [*slices[: most - 1], (slices[most - 1][0], len(text))]
-    rows: list[Row] = [(Part(cut(text[slice(*slices[0])], width).rstrip(), style),)]
-    for start, end in slices[1:]:
-        rows.append((Part("  "), Part(cut(text[start:end], width - 2).rstrip(), style)))
-    return rows
-
-
-def _idle(state: LiveState, width: int) -> list[Row]:
-    text = (
-        "Nothing is running. Every request the engine serves gets a line here: how long it waited, "
-        "when its prompt was read, when it wrote, and who wrote beside it."
-    )
-    return [(), *_wrapped(text, width, "dim", 4)]
+    return wrapped(f"{' '.join(names[-most:])}{hidden} joined mid-flight", width, "text", 1)
 
 
 def _starting(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -318,7 +120,7 @@ def _starting(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list
 
 def _failed(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     text = f"{glyphs.failed} {state.engine.error or 'the engine failed'}"
-    return _centred(_wrapped(text, width, "error", height), height)
+    return _centred(wrapped(text, width, "error", height), height)
 
 
 def _centred(rows: list[Row], height: int) -> list[Row]:
@@ -330,9 +132,5 @@ def _amount(done: int, total: int, unit: str) -> str:
     if unit == "bytes":
         of = f" of {total / 1e6:,.1f}" if total else ""
         return f"{done / 1e6:,.1f}{of} MB".replace(",", " ")
-    of = f" of {_grouped(total)}" if total else ""
-    return f"{_grouped(done)}{of} {unit}".rstrip()
-
-
-def _grouped(count: int) -> str:
-    return f"{count:,}".replace(",", " ")
+    of = f" of {grouped(total)}" if total else ""
+    return f"{grouped(done)}{of} {unit}".rstrip()

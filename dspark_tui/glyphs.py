@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """One cell each, except `levels`: rising column heights, one cell for each level."""
+    """One cell each. levels: rising columns for a small graph, a cell each; none: use digits."""
 
     queued: str
     prefill: str
@@ -54,7 +54,7 @@ DEFAULT = Glyphs(
     dash="-",
     divide="/",
     rule="│",
-    levels="⎽⎼─⎻⎺",
+    levels="",
 )
 RICH = Glyphs(
     queued="·",
@@ -98,5 +98,5 @@ ASCII = Glyphs(
     dash="-",
     divide="/",
     rule="|",
-    levels=".:-=+*#@",
+    levels="",
 )
