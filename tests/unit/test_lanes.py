@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from dspark_tui.lanes import Axis, Cell, Lane, Span, SpanKind, lane_cells
@@ -85,7 +87,7 @@ def test_an_axis_has_room_for_its_span_and_for_each_label(span: float, columns: 
     assert axis.seconds % axis.tick == 0
     starts = [column for column, _ in axis.ticks]
     if axis.tick < 3600:
-        assert all(b - a >= 6 for a, b in zip(starts, starts[1:], strict=False))
+        assert all(b - a >= 6 for a, b in pairwise(starts))
     assert starts[0] == 0
 
 

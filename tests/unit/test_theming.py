@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unicodedata import east_asian_width
 
 import pytest
 from textual.color import Color
@@ -11,6 +12,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from dspark_tui import glyphs
 from dspark_tui.glyphs import Glyphs
+from dspark_tui.lanes import Cell
 from dspark_tui.roles import MARKDOWN, ROLES, palette_of, role_variables
 from dspark_tui.theming import contrast, load_theme, load_themes, shipped_themes
 
@@ -153,8 +155,6 @@ def signs(of: Glyphs) -> str:
 
 def test_each_set_of_signs_asks_no_more_than_it_says() -> None:
     """ASCII is 7-bit; in the default set only box lines may be drawn wide by a CJK terminal."""
-    from unicodedata import east_asian_width
-
     assert signs(glyphs.ASCII).isascii()
     ambiguous = [c for c in signs(glyphs.DEFAULT) if east_asian_width(c) not in ("N", "Na")]
     assert re.fullmatch("[\u2500-\u257f]*", "".join(ambiguous))
@@ -162,17 +162,7 @@ def test_each_set_of_signs_asks_no_more_than_it_says() -> None:
 
 @pytest.mark.parametrize("of", [glyphs.DEFAULT, glyphs.RICH, glyphs.ASCII])
 def test_no_two_states_look_alike_without_colour(of: Glyphs) -> None:
-    states = [
-        "queued",
-        "prefill",
-        "decode",
-        "stall",
-        "running",
-        "done",
-        "length",
-        "stopped",
-        "failed",
-    ]
+    states = [cell for cell in Cell if cell is not Cell.EMPTY]
     assert len({getattr(of, state) for state in states}) == len(states)
     assert of.slot_free != of.slot_busy
     assert of.bar_done != of.bar_left

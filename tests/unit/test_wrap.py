@@ -27,8 +27,8 @@ def rows(text: str, width: int, hang: int = 0) -> list[str]:
         ("  indented", 20, ["  indented"]),
         ("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5]),
         ("see " + "x" * 12 + " y", 10, ["see", "x" * 10, "xx y"]),
-        ("日本語abc def漢字", 8, ["日本語", "abc", "def漢字"]),
-        ("水滴、光", 6, ["水", "滴、光"]),  # a row never starts with a comma
+        ("日本語abc def漢字", 8, ["日本語", "abc def", "漢字"]),
+        ("水滴、光", 4, ["水", "滴、", "光"]),  # a row never starts with a comma
         ("日", 1, ["日"]),
         ("ab", 0, ["a", "b"]),
     ],
@@ -39,7 +39,7 @@ def test_rows(text: str, width: int, expected: list[str]) -> None:
 
 def test_later_rows_leave_room_for_the_hanging_indent() -> None:
     assert rows("- one two three", 9, hang=2) == ["- one two", "three"]
-    assert rows("- " + "x" * 20, 10, hang=2) == ["-", "xxxxxxxx", "xxxxxxxx", "xxxx"]
+    assert rows("- " + "x" * 20, 10, hang=2) == ["- xxxxxxxx", "xxxxxxxx", "xxxx"]
     assert rows("1234567890. ab cd", 12, hang=12) == ["1234567890.", "ab cd"]  # too deep: no hang
 
 
