@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import mlx.core as mx
 from engine.events import Progress
 from engine.models.errors import ModelError, one_line
 from engine.models.gguf_tokenizer import Vocabulary, build_tokenizer, tokenizer_config
+from engine.models.prepare import ProgressSink
 
 GROUP_SIZE = 32
 """Weights per scale in every GGUF quantization that MLX keeps."""
@@ -54,7 +54,7 @@ class Metadata:
         return value
 
 
-def convert(source: Path, folder: Path, progress: Callable[[Progress], None]) -> None:
+def convert(source: Path, folder: Path, progress: ProgressSink) -> None:
     """Write the model into `folder`, which exists and is empty.
 
     Raises ModelError for anything but a whole llama-family file; OSError when writing fails.

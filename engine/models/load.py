@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mlx_lm.utils import dequantize_model, get_total_parameters, load_model
 from engine.events import Capability, ModelInfo, Progress
 from engine.hardware import blas, memory
 from engine.models.errors import ModelError, one_line
+from engine.models.prepare import ProgressSink
 from engine.models.tokenizer import Tokenizer
 
 PRECISIONS = {"fp32": mx.float32, "fp16": mx.float16, "bf16": mx.bfloat16}
@@ -66,7 +67,7 @@ def load(
     path: Path,
     name: str,
     precision: str = "auto",
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: ProgressSink = lambda _: None,
 ) -> LoadedModel:
     """Load a model folder on the calling thread, its weights evaluated when this returns.
 
@@ -191,7 +192,7 @@ def _convert(model: nn.Module, dtype: mx.Dtype) -> None:
     model.set_dtype(dtype)
 
 
-def _evaluate(model: nn.Module, name: str, progress: Callable[[Progress], None]) -> None:
+def _evaluate(model: nn.Module, name: str, progress: ProgressSink) -> None:
     """Read and convert tensor by tensor, so that never more than one exists in both forms."""
     tensors = tree_flatten(model.parameters())
     for done, (_, tensor) in enumerate(tensors):
@@ -244,7 +245,10 @@ def _context(config: dict[str, Any]) -> int:
 def _kv_bytes_per_token(model: nn.Module) -> int:
     """Bytes one token adds to one row's caches, seen by reading one: no config states it."""
     cache = make_prompt_cache(model)
-    mx.eval(model(mx.array([[0]]), cache=cache))
+    try:
+        mx.eval(model(mx.array([[0]]), cache=cache))
+    except Exception as error:  # weights that load and yet don't fit together
+        raise ModelError(f"the model can't read a token: {one_line(error)}") from error
     return sum(_bytes_per_position(layer) for layer in _attention_caches(cache))
 
 

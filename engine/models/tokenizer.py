@@ -47,7 +47,7 @@ class Tokenizer:
             wrapped = load_tokenizer(path, refusals, eos_token_ids=config.get("eos_token_id"))
         except Exception as error:
             reason = one_line(error)
-            if "trust_remote_code" in reason:
+            if "trust_remote_code" in str(error):
                 reason = "it needs Python code from the checkpoint, which is never run"
             raise ModelError(f"can't use the tokenizer in {path}: {reason}") from error
         text_config = config.get("text_config") or {}
