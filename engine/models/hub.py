@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,20 +66,16 @@ def cached_models() -> list[CachedModel]:
     return sorted((model for model in models if model is not None), key=lambda model: model.name)
 
 
-def remove_cached(name: str) -> bool:
-    """Delete a hub model from the cache. False if it is not there."""
+def remove_cached(name: str) -> None:
+    """Delete a hub model, with all its revisions, from the cache. Raises ModelError."""
     cache = _cache()
-    repositories = () if cache is None else cache.repos
-    revisions = [
-        revision.commit_hash
-        for repository in repositories
-        if repository.repo_id == name and repository.repo_type == "model"
-        for revision in repository.revisions
-    ]
-    if cache is None or not revisions:
-        return False
-    cache.delete_revisions(*revisions).execute()
-    return True
+    for repository in () if cache is None else cache.repos:
+        if repository.repo_type == "model" and repository.repo_id == name:
+            # By folder: the hub's own way goes by revision, and copies of a model may share those.
+            try:
+                shutil.rmtree(repository.repo_path)
+            except OSError as error:
+                raise ModelError(refusal(_folder(), error, "HF_HOME")) from error
 
 
 @dataclass
@@ -170,10 +167,11 @@ def _cached(repository: CachedRepoInfo) -> CachedModel | None:
 
 def _problem(path: Path) -> str | None:
     index = path / "model.safetensors.index.json"
-    if index.is_file():
-        shards = set(json.loads(index.read_text()).get("weight_map", {}).values())
-        if any(not (path / shard).is_file() for shard in shards):
-            return "its download is incomplete"
-    elif not any(path.glob("model*.safetensors")):
-        return "it has no safetensors weights"
-    return None
+    if not index.is_file():
+        has_weights = any(path.glob("model*.safetensors"))
+        return None if has_weights else "it has no safetensors weights"
+    try:
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "its list of weights is damaged"
+    return None if all((path / s).is_file() for s in shards) else "its download is incomplete"

@@ -152,6 +152,15 @@ def test_installed_models_with_sizes_and_problems(data: Path, tmp_path: Path) ->
     assert "incomplete" in (models["org/partial"].problem or "")
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "{}"])
+def test_a_damaged_entry_of_the_hubs_cache_spoils_no_list(tmp_path: Path, content: str) -> None:
+    (cached(tmp_path, "org/index") / "model.safetensors.index.json").write_text(content)
+    (cached(tmp_path, "org/config") / "config.json").write_text(content)
+    models = {model.name: model for model in catalog.installed()}
+    assert list(models) == [DEFAULT, "org/index"]
+    assert "damaged" in (models["org/index"].problem or "")
+
+
 def test_a_prepared_model_is_found_by_its_name(data: Path) -> None:
     folder = prepared(data, "converted")
     assert catalog.resolve("converted") == ModelRef("converted", Kind.FOLDER, folder)
