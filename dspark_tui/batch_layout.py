@@ -54,7 +54,7 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
     if state.burst is not None:
         rows += _aggregate(state, now, width, glyphs)
         rows += [()] if roomy else []
-        rows.append(_width(state, now))
+        rows += _width(state, now)
         rows += _joined(state, width) if roomy or not state.notices else []
     elif state.engine.model is not None:
         rows.append((Part(cut(state.engine.model.id, width).rstrip(), "text"),))
@@ -78,13 +78,15 @@ def _aggregate(state: LiveState, now: float, width: int, glyphs: Glyphs) -> list
     ]
 
 
-def _width(state: LiveState, now: float) -> Row:
+def _width(state: LiveState, now: float) -> list[Row]:
     start = state.burst.start if state.burst else 0.0
-    mean = state.widths.mean(start, state.end(now))
     peak = state.widths.peak(start)
+    if not peak:
+        return []
+    mean = state.widths.mean(start, state.end(now))
     running = sum(lane.request.phase is Phase.DECODE for lane in state.lanes)
     words = f"{running}, max {peak}, mean {mean:.1f}"
-    return (Part("batch width ", "dim"), Part(words, "text"))
+    return [(Part("batch width ", "dim"), Part(words, "text"))]
 
 
 def _joined(state: LiveState, width: int) -> list[Row]:
@@ -100,7 +102,7 @@ def _joined(state: LiveState, width: int) -> list[Row]:
 def _starting(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     progress = state.engine.progress
     if progress is None:
-        return [(), (Part("waiting for the engine", "dim"),)]
+        return _centred([(Part("waiting for the engine", "dim"),)], height)
     rows: list[Row] = [(Part(progress.stage, "strong"), Part(f"  {drawable(progress.detail)}"))]
     if progress.total:
         columns = min(60, width - 8)

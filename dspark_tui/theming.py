@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.color import Color
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from dspark_tui.roles import MARKDOWN, PALETTE, ROLES, colour, palette_of, text_variables
 from dspark_tui.roles import role_variables as role_variables
@@ -109,8 +109,15 @@ def _theme(stem: str, data: dict[str, Any]) -> Theme:
         text_alpha=float(tuning.get("text_alpha", 0.95)),
         **{name: value for name, value in palette.items() if name in PALETTE},
     )
-    theme.variables = _variables(data, theme)
+    theme.variables = _ansi_variables(theme) | _variables(data, theme)
     return theme
+
+
+def _ansi_variables(theme: Theme) -> dict[str, str]:
+    """What Textual's own styles expect of a theme in the terminal's colours."""
+    if not theme.ansi:
+        return {}
+    return BUILTIN_THEMES["ansi-dark" if theme.dark else "ansi-light"].variables
 
 
 def _variables(data: dict[str, Any], theme: Theme) -> dict[str, str]:

@@ -79,7 +79,7 @@ class Transcript(ScrollView):
         self._later: list[str] = []  # notes that wait for the open answer's end
         self._top = Place(0, 0)  # what the reader last scrolled to
         self._read = Place(0, 0)  # the last row they have seen
-        self._resizing = False
+        self._fitted = Size(0, 0)  # what the rows were wrapped for
 
     @property
     def following(self) -> bool:
@@ -230,23 +230,24 @@ class Transcript(ScrollView):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if self._resizing:
-            return
-        self._following = round(new_value) >= self.max_scroll_y
-        self._top = self._text.place(round(new_value))
-        bottom = self._text.place(round(new_value) + self.size.height - 1)
+        if self.size != self._fitted:
+            return  # Textual keeps the view in bounds during a resize; the reader did not scroll
+        row = round(new_value)
+        self._following = row >= self.max_scroll_y
+        self._top = self._text.place(row)
+        bottom = self._text.place(row + self.size.height - 1)
         self._read = bottom if self._following else max(self._read, bottom)
 
     def on_resize(self) -> None:
-        self._resizing = True
         width = self.scrollable_content_region.width
+        if not width:
+            return
         if width != self._text.width:
             self._text.rewrap(width)
             self._strips.clear()
         self.virtual_size = Size(width, self._text.height)
-        top = self.max_scroll_y if self._following else self._text.row(self._top)
-        self._scroll_to_row(top)
-        self._resizing = False
+        self._scroll_to_row(self.max_scroll_y if self._following else self._text.row(self._top))
+        self._fitted = self.size
         self.refresh()
 
     def notify_style_update(self) -> None:

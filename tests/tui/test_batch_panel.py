@@ -1,0 +1,238 @@
+"""The batch panel: what it says at each size, and that it draws no more than it must."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+from wcwidth import wcswidth
+
+from dspark_tui import glyphs
+from dspark_tui.batch_layout import layout, title
+from dspark_tui.glyphs import DEFAULT, Glyphs
+from dspark_tui.live import LiveState
+from dspark_tui.parts import row_cells
+from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from engine.events import Admitted, EngineStatus, Event, Finished, Progress, Queued, Status, Step
+from engine.types import FinishReason
+from tests.tui.burst import NOW, START, burst, snapshot
+from tests.tui.stage import Stage, lines
+
+NASTY = "[/x] a[/]b \x1b[31m ☺️ 👩‍👩‍👧 日本語"
+
+
+def state_of(events: list[Event]) -> LiveState:
+    state = LiveState()
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def drawn(
+    state: LiveState, width: int, height: int, now: float = NOW, signs: Glyphs = DEFAULT
+) -> list[str]:
+    return [
+        "".join(part.text for part in row).rstrip()
+        for row in layout(state, now, width, height, signs)
+    ]
+
+
+def progress(done: int, total: int, unit: str = "bytes") -> Status:
+    step = Progress("fetch", "model.gguf", done, total, unit)
+    return Status(START, EngineStatus.LOADING, step)
+
+
+@asynccontextmanager
+async def staged(
+    size: tuple[int, int] = (120, 35), mode: Mode = Mode.MEDIUM, signs: Glyphs = DEFAULT
+) -> AsyncIterator[tuple[BatchPanel, Pilot[None]]]:
+    panel = BatchPanel(glyphs=signs)
+    async with Stage(panel).run_test(size=size) as pilot:
+        panel.mode = mode
+        await pilot.pause()
+        yield panel, pilot
+
+
+def test_five_lines_at_eighty_columns_say_what_matters() -> None:
+    assert drawn(state_of(burst()), 78, 5) == [
+        "request     0 s    5      10         end  tok │ 3 of 8 slots busy   1 queued",
+        "r3  3 hot   ╌━━━━━━╍━━━━━━━━━━━━>      -  262 │ 60.0 tok/s aggregate",
+        "r4  4 long-       ╌╌╌╌━━━━━━━━━━>      -  151 │ 870 tok / 14.50 s",
+        "r5  2 terse           ┈┈┈━━━━━━━>      -  101 │ batch width 3, max 4, mean 3.3",
+        "r6  1 contr                   ┈┈┈ queued    0 │ ! r4 held up 3 rows for 1.0 s~",
+    ]
+
+
+def test_nine_lines_show_every_lane_the_width_and_the_slots() -> None:
+    rows = drawn(state_of(burst()), 116, 9)
+    assert [row[:3].strip() for row in rows] == [
+        "req",
+        *(f"r{n}" for n in range(1, 7)),
+        "run",
+        "slo",
+    ]
+    assert rows[1].startswith(
+        "r1  1 control   ╌━━━━━━━━━━━╍╍╍━━━━━━━━━━━━━━━━━━━━✓     14.0  251   18.7"
+    )
+    assert rows[7].startswith("running          3333333333333333233333344444444444")
+    assert "▮ r3   ▮ r4   ▮ r5   ▯ free" in rows[8]
+    assert "r4 r5 joined mid-flight" in rows[4]
+    assert "r4 held up 3 rows for 1.0 s (prefill)" in rows[6]
+
+
+def test_wide_lanes_also_tell_wait_and_time_to_first_token() -> None:
+    rows = drawn(state_of(burst()), 196, 13)
+    assert rows[0].split()[:3] == ["request", "wait", "ttft"]
+    assert rows[4].split()[:5] == ["r4", "4", "long-context", "0.0", "3.0"]
+    assert "870 tok / 14.50 s, first submit to now" in rows[1]
+    assert rows[12].startswith("┈ queued   ╌ prefill   ━ decode   ╍ stalled   ✓ done")
+
+
+@pytest.mark.parametrize("events", [burst(), [snapshot()], [], [progress(5, 10)]])
+@pytest.mark.parametrize("signs", [glyphs.DEFAULT, glyphs.RICH, glyphs.ASCII])
+def test_it_fits_any_size(events: list[Event], signs: Glyphs) -> None:
+    state = state_of(events)
+    for height in (1, 5, 9, 13, 60):
+        for width in (1, 20, 58, 69, 70, 78, 99, 100, 116, 150, 196, 400):
+            rows = layout(state, NOW, width, height, signs)
+            assert len(rows) <= height
+            if width >= 58:
+                assert max(map(row_cells, rows)) <= width
+
+
+def test_running_lanes_come_before_queued_ones_and_those_before_finished_ones() -> None:
+    events = [
+        snapshot(slots=2),
+        *(Queued(START + n, f"id{n}", "", 10, 100, 1) for n in range(12)),
+        *(Admitted(START + 12, f"id{n}", n % 2, 0.0, False, 0) for n in (7, 10)),
+        *(Finished(START + 13, f"id{n}", FinishReason.CANCELLED, 0, 1.0) for n in (0, 1)),
+    ]
+    rows = drawn(state_of(events), 78, 5, START + 15)
+    assert [row.split()[0] for row in rows[1:]] == ["r3", "r4", "r8", "r11"]
+
+
+def test_what_others_send_cannot_break_the_columns() -> None:
+    events: list[Event] = [snapshot(), Queued(START, "a", NASTY, 10, 100, 1)]
+    events.append(Finished(START + 1, "a", FinishReason.ERROR, 0, 1.0, NASTY * 9))
+    for width, height in ((78, 5), (116, 9), (196, 13)):
+        for row in layout(state_of(events), START + 2, width, height, DEFAULT):
+            text = "".join(part.text for part in row)
+            assert "\x1b" not in text
+            assert cell_len(text) == wcswidth(text) <= width
+    assert "[/x] a[/]b ␛[31" in drawn(state_of(events), 196, 13, START + 2)[1]
+
+
+def test_many_slots_are_counted_where_they_cannot_be_drawn() -> None:
+    state = state_of([snapshot(slots=200), Queued(START, "a", "", 1, 1, 1)])
+    assert "0 of 200 slots busy" in drawn(state, 116, 9)[8]
+
+
+def test_ascii_signs_make_seven_bit_rows() -> None:
+    for events in (burst(), [snapshot()], [progress(5, 10)]):
+        rows = drawn(state_of(events), 196, 13, signs=glyphs.ASCII)
+        assert "".join(rows).isascii()
+
+
+def test_start_up_shows_the_stage_and_how_far_it_is() -> None:
+    text = "\n".join(drawn(state_of([snapshot(), progress(37_200_000, 93_000_000)]), 78, 5))
+    assert "fetch  model.gguf" in text
+    assert "37.2 of 93.0 MB" in text
+    assert "40%" in text
+    assert text.count(DEFAULT.bar_done) == 24
+    unknown = "\n".join(drawn(state_of([snapshot(), progress(5, 0, "tensors")]), 78, 5))
+    assert "5 tensors" in unknown
+    assert "%" not in unknown
+    assert "waiting for the engine" in "\n".join(drawn(LiveState(), 78, 5))
+
+
+def test_a_failed_engine_says_why_in_full() -> None:
+    why = "no model at /models/[x]: " + "a long reason " * 12 + "end"
+    failed = Status(START, EngineStatus.FAILED, error=why)
+    rows = drawn(state_of([snapshot(), failed]), 78, 9)
+    assert "! no model at /models/[x]: a long reason" in "\n".join(rows)
+    assert rows[-1].endswith("end") or any(row.endswith("end") for row in rows)
+
+
+def test_an_idle_engine_explains_what_will_appear() -> None:
+    rows = drawn(state_of([snapshot()]), 116, 9)
+    assert "Nothing is running." in "\n".join(rows)
+    assert "smollm2-135m" in rows[0]
+    assert title(state_of([snapshot()])) == "batch   0 of 8 slots busy"
+
+
+@pytest.mark.parametrize(
+    ("mode", "height"),
+    [(Mode.OFF, 0), (Mode.SMALL, 5), (Mode.MEDIUM, 11), (Mode.LARGE, 15), (Mode.FULL, 35)],
+)
+async def test_each_mode_has_its_height(mode: Mode, height: int) -> None:
+    async with staged(mode=mode) as (panel, _):
+        assert (panel.outer_size.height if panel.display else 0) == height
+
+
+def test_modes_go_round() -> None:
+    mode, seen = Mode.OFF, []
+    for _ in Mode:
+        seen.append(mode)
+        mode = mode.next
+    assert (set(seen), mode) == (set(Mode), Mode.OFF)
+
+
+async def test_it_draws_the_state_and_heads_it_with_the_slots() -> None:
+    async with staged() as (panel, pilot):
+        panel.show(state_of(burst()), NOW)
+        await pilot.pause()
+        assert lines(panel)[1].startswith("r1  1 control")
+        assert str(panel.border_title) == "batch   3 of 8 slots busy   1 queued"
+        assert {len(line) for line in lines(panel)} == {panel.size.width}
+
+
+async def test_it_follows_resizes_modes_and_themes_by_itself() -> None:
+    async with staged((200, 50), Mode.LARGE) as (panel, pilot):
+        panel.show(state_of(burst()), NOW)
+        await pilot.pause()
+        dark = panel.render_line(1)
+        pilot.app.theme = "paper"
+        await pilot.pause()
+        assert panel.render_line(1).text == dark.text
+        assert [s.style for s in panel.render_line(1)] != [s.style for s in dark]
+        await pilot.resize_terminal(80, 24)
+        panel.mode = Mode.SMALL
+        await pilot.pause()
+        assert lines(panel)[1].startswith("r3  3 hot")
+
+
+async def test_an_idle_panel_is_never_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged() as (panel, pilot):
+        ended = [Finished(NOW, f"r{n}", FinishReason.STOP, 1, 1.0) for n in (3, 4, 5, 6)]
+        state = state_of([*burst(), *ended])
+        panel.show(state, NOW)
+        await pilot.pause()
+        painted: list[int] = []
+        real = BatchPanel.render_line
+        monkeypatch.setattr(
+            BatchPanel, "render_line", lambda self, y: painted.append(y) or real(self, y)
+        )
+        for second in range(5):
+            panel.show(state, NOW + second)
+            await pilot.pause()
+        assert painted == []
+
+
+async def test_only_rows_that_changed_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged() as (panel, pilot):
+        state = state_of(burst())
+        panel.show(state, NOW)
+        await pilot.pause()
+        painted: set[int] = set()
+        real = BatchPanel.render_line
+        monkeypatch.setattr(
+            BatchPanel, "render_line", lambda self, y: painted.add(y) or real(self, y)
+        )
+        state.apply(Step(NOW, "decode", 3, {"r5": 1}, 50.0))
+        panel.show(state, NOW)
+        await pilot.pause()
+        assert 5 in painted  # the lane that gained a token
+        assert not painted & {3, 4, 6, 8}  # lanes that gained none, and the slots

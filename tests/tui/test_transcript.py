@@ -1,0 +1,355 @@
+"""The transcript: text as it came, a reader who is left alone, borders that stay straight."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from rich.cells import cell_len
+from textual.events import MouseScrollDown, MouseScrollUp
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+from wcwidth import wcswidth
+
+from dspark_tui import glyphs
+from dspark_tui.widgets.text_rows import Line
+from dspark_tui.widgets.transcript import Transcript, Turn
+from tests.tui.stage import Stage, lines
+
+FENCE = [
+    "Look:\n\n``",
+    "`python\nfor n in ",
+    "range(3):\n",
+    "    print(n",
+    ")\n",
+    "`",
+    "``\n\nDone.",
+]
+NASTY = "[/some/path] a[/]b [bold]x[/bold] [link='"
+
+
+@asynccontextmanager
+async def staged(
+    size: tuple[int, int] = (44, 14), view: Transcript | None = None
+) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
+    transcript = view or Transcript()
+    async with Stage(transcript).run_test(size=size) as pilot:
+        yield transcript, pilot
+
+
+async def wheel(pilot: Pilot[None], view: Transcript, clicks: int) -> None:
+    """Turn the wheel over the view, up for negative clicks."""
+    kind = MouseScrollUp if clicks < 0 else MouseScrollDown
+    for _ in range(abs(clicks)):
+        event = kind(view, 2, 2, 0, 0, 0, False, False, False, 2, 2)
+        view.post_message(event)
+        await pilot.pause()
+
+
+def shown(view: Transcript) -> str:
+    return "\n".join(line.rstrip() for line in lines(view))
+
+
+async def test_an_answer_in_pieces_is_the_text_that_was_sent() -> None:
+    async with staged() as (view, pilot):
+        view.add_user("Explain")
+        view.begin_answer()
+        for piece in FENCE:
+            view.append(piece)
+            await pilot.pause()
+        view.end_answer("1.2 s  9 tok")
+        assert view.last_answer() == "".join(FENCE)
+        assert view.source_text() == "> Explain\n\n" + "".join(FENCE)
+        assert "    print(n)" in shown(view)
+        assert shown(view).rstrip().endswith("Done.\n1.2 s  9 tok")
+
+
+async def test_a_fence_outlives_a_theme_switch_in_the_middle_of_it() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        for number, piece in enumerate(FENCE):
+            view.append(piece)
+            pilot.app.theme = ("ember", "paper", "terminal")[number % 3]
+            await pilot.pause()
+        await view.recompose()
+        await pilot.pause()
+        assert view.last_answer() == "".join(FENCE)
+        assert "for n in range(3):" in shown(view)
+
+
+async def test_a_theme_switch_restyles_what_is_on_screen() -> None:
+    async with staged() as (view, pilot):
+        view.add_user("Explain")
+        await pilot.pause()
+        dark = view.render_line(0)
+        pilot.app.theme = "paper"
+        await pilot.pause()
+        assert view.render_line(0).text == dark.text
+        assert [s.style for s in view.render_line(0)] != [s.style for s in dark]
+
+
+async def test_one_wheel_tick_releases_and_the_end_follows_again() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("line\n" * 50)
+        await pilot.pause()
+        assert view.following
+        await wheel(pilot, view, -1)
+        assert not view.following
+        view.append("more\n" * 5)
+        await pilot.pause()
+        assert not view.following
+        await wheel(pilot, view, 20)
+        assert view.following
+        view.append("last\n" * 5 + "end")
+        await pilot.pause()
+        assert shown(view).endswith("end")
+
+
+async def test_follow_returns_to_the_end_from_anywhere() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("line\n" * 50)
+        view.scroll_to(y=3, animate=False)
+        await pilot.pause()
+        view.append("tail " * 30 + "end")
+        view.follow()
+        await pilot.pause()
+        assert view.following
+        assert view.new_lines == 0
+        assert shown(view).endswith("end")
+
+
+async def test_a_reader_is_not_dragged_and_is_told_what_came() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("\n".join(f"line {n}" for n in range(40)))
+        await pilot.pause()
+        view.scroll_to(y=view.scroll_y - 10, animate=False)
+        await pilot.pause()
+        top = lines(view)[0]
+        assert view.new_lines == 0
+        for _ in range(20):
+            view.append("word " * 10)
+            await pilot.pause()
+        assert lines(view)[0] == top
+        assert view.new_lines == view.virtual_size.height - 40 > 10
+        assert (
+            lines(view)[-1].strip().startswith(f"{glyphs.DEFAULT.below} {view.new_lines} new lin")
+        )
+        unread = view.new_lines
+        view.scroll_to(y=view.scroll_y + 14, animate=False)
+        await pilot.pause()
+        assert 0 < view.new_lines < unread
+
+
+async def test_new_text_in_the_last_row_alone_is_not_a_new_line() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("line\n" * 30)
+        view.scroll_to(y=2, animate=False)
+        await pilot.pause()
+        view.append("one more word")
+        assert view.new_lines == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "☺️ ❤️ 1️⃣",
+        "👩‍👩‍👧 👍🏽 🇩🇪",
+        "e\u0301o\u0308",
+        "שלום עולם",
+        "مرحبا",
+        "光线进入水滴" * 9,
+        "\x1b[2J\x07\t\x9b",
+    ],
+)
+async def test_every_row_is_as_wide_as_the_pane_whatever_is_in_it(text: str) -> None:
+    async with staged() as (view, pilot):
+        view.add_user(text)
+        view.begin_answer()
+        view.append(f"- {text}\n```\n{text}\n```\n**{text}**")
+        view.end_answer(text, text)
+        view.note(text)
+        await pilot.pause()
+        width = view.scrollable_content_region.width
+        for y in range(view.size.height):
+            strip = view.render_line(y)
+            assert strip.cell_length == cell_len(strip.text) == wcswidth(strip.text) == width
+
+
+async def test_east_asian_text_fills_the_pane() -> None:
+    async with staged((34, 24)) as (view, pilot):
+        view.begin_answer()
+        view.append("光线进入水滴后会发生折射，然后在背面反射。" * 10)
+        await pilot.pause()
+        full = [line.rstrip() for line in lines(view) if line.strip()][:-1]
+        assert view.scrollable_content_region.width == 29
+        assert all(cell_len(line) >= 26 for line in full)
+
+
+async def test_brackets_are_text_everywhere() -> None:
+    async with staged((60, 14)) as (view, pilot):
+        view.add_user(NASTY)
+        view.begin_answer()
+        view.append(NASTY)
+        view.end_answer(NASTY, NASTY)
+        view.note(NASTY)
+        await pilot.pause()
+        assert shown(view).count("[/some/path] a[/]b [bold]x[/bold]") == 5
+
+
+async def test_an_unfinished_answer_says_why_and_loses_nothing() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("half a sen\n\n")
+        view.note("the engine is restarting")  # must not land inside the answer
+        view.append("")
+        view.end_answer("3 tok", "interrupted")
+        view.add_user("again")
+        view.begin_answer()
+        view.end_answer(marked="stopped")
+        await pilot.pause()
+        stop = glyphs.DEFAULT.stopped
+        assert shown(view).split("\n")[:8] == [
+            "half a sen",
+            f"{stop} interrupted   3 tok",
+            "  the engine is restarting",
+            "",
+            f"{glyphs.DEFAULT.prompt} again",
+            "",
+            f"{stop} stopped",
+            "",
+        ]
+
+
+async def test_a_stored_chat_loads_at_its_end_and_clears_to_nothing() -> None:
+    turns = [
+        Turn("user", "first\nsecond"),
+        Turn("assistant", "answer\n" * 40 + "the end", "9 tok"),
+        Turn("user", "more"),
+        Turn("assistant", "cut", "", "stopped"),
+    ]
+    async with staged() as (view, pilot):
+        view.load(turns)
+        await pilot.pause()
+        assert view.following
+        assert view.last_answer() == "cut"
+        assert view.source_text().startswith("> first\n> second\n\nanswer\n")
+        assert "stopped" in shown(view)
+        view.clear()
+        await pilot.pause()
+        assert (view.source_text(), view.last_answer(), shown(view).strip()) == ("", "", "")
+
+
+async def test_text_loaded_before_the_first_layout_is_laid_out() -> None:
+    early = Transcript()
+    early.load([Turn("assistant", "word " * 200)])
+    async with staged(view=early) as (view, pilot):
+        await pilot.pause()
+        assert view.virtual_size.height > 20
+        assert view.following
+        assert lines(view)[-1].strip()
+
+
+async def test_a_resize_keeps_the_readers_place_and_gives_it_back() -> None:
+    async with staged((60, 14)) as (view, pilot):
+        view.begin_answer()
+        view.append("\n\n".join(f"{n} " + "word " * 30 for n in range(30)))
+        await pilot.pause()
+        view.scroll_to(y=100, animate=False)
+        await pilot.pause()
+        before = lines(view)[0]
+        for size in ((100, 30), (44, 9), (60, 14)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert not view.following
+        assert view.scroll_offset.y == 100
+        assert lines(view)[0] == before
+
+
+async def test_a_resize_at_the_end_stays_at_the_end() -> None:
+    async with staged((60, 14)) as (view, pilot):
+        view.begin_answer()
+        view.append("word " * 400 + "end")
+        for size in ((30, 9), (100, 30), (60, 14)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert view.following
+            assert shown(view).rstrip().endswith("end")
+
+
+async def test_an_append_wraps_one_line_and_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the chat is: this is what keeps eight streaming panes cheap."""
+    async with staged() as (view, pilot):
+        view.load([Turn("assistant", "some words here\n" * 500)])
+        view.begin_answer()
+        await pilot.pause()
+        wrapped: list[str] = []
+        real = Line.lay_out
+
+        def lay_out(line: Line, width: int) -> None:
+            wrapped.append(line.source)
+            real(line, width)
+
+        monkeypatch.setattr(Line, "lay_out", lay_out)
+        sizes: list[object] = []
+        view.watch(view, "virtual_size", lambda size: sizes.append(size), init=False)
+        view.append("tail\nanother")
+        assert wrapped == ["tail", "another"]
+        assert len(sizes) == 1
+
+
+async def test_only_rows_in_view_are_styled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with staged() as (view, pilot):
+        drawn: list[str] = []
+        real = Transcript._draw
+        monkeypatch.setattr(
+            Transcript, "_draw", lambda self, line: drawn.append(line.source) or real(self, line)
+        )
+        view.load([Turn("assistant", "\n".join(f"line {n}" for n in range(500)))])
+        await pilot.pause()
+        assert 0 < len(drawn) <= 2 * view.size.height
+        assert drawn[-1] == "line 499"
+
+
+async def test_a_selection_is_source_text_without_soft_breaks() -> None:
+    async with staged() as (view, pilot):
+        view.add_user("my question")
+        view.begin_answer()
+        view.append("- an item that is long enough to be wrapped over rows\nnext")
+        await pilot.pause()
+        everything = view.get_selection(Selection(None, None))
+        assert everything is not None
+        assert everything[0] == (
+            "my question\n\n- an item that is long enough to be wrapped over rows\nnext"
+        )
+        part = view.get_selection(Selection(Offset(5, 2), Offset(6, 3)))
+        assert part is not None
+        text = "- an item that is long enough to be wrapped over rows"
+        assert part[0] == text[5 : text.index(part[0][-4:]) + 4]
+        assert len(part[0]) > 30
+
+
+async def test_a_selection_is_highlighted() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("hello world")
+        await pilot.pause()
+        plain = view.render_line(0)
+        pilot.app.screen.selections = {view: Selection(Offset(2, 0), Offset(5, 0))}
+        await pilot.pause()
+        marked = view.render_line(0)
+        assert marked.text == plain.text
+        assert any(segment.text == "llo" for segment in marked)
+
+
+async def test_a_huge_line_is_drawn() -> None:
+    async with staged() as (view, pilot):
+        view.add_user("x" * 100_000)
+        await pilot.pause()
+        assert view.virtual_size.height > 2_000
+        assert lines(view)[-1].strip().strip("x") == ""
