@@ -59,6 +59,11 @@ class Engine:
         """The loaded model (tokenizer and ModelInfo are safe from any thread), None before."""
         return self._loop.model if self._loop else None
 
+    @property
+    def longest_row(self) -> int:
+        """Tokens, prompt and answer together, that one request may have; 0 before loading."""
+        return self._loop.longest_row if self._loop else 0
+
     def submit(self, request: GenerationRequest, sink: Sink) -> None:
         """Queue a request. Thread-safe, returns at once; exactly one `Finish` will follow.
 
@@ -68,14 +73,13 @@ class Engine:
         loop.check(request)
         with self._lock:
             if len(self._live) >= self._settings.max_batch + self._settings.queue_limit:
-                limit = self._settings.queue_limit
-                raise QueueFullError(f"the queue is full ({limit} waiting)", loop.retry_after())
+                waiting = self._settings.queue_limit
+                raise QueueFullError(f"the queue is full ({waiting} waiting)", loop.retry_after())
             position = max(len(self._live) - loop.running, 0) + 1
             self._live.add(request.id)
             now = self._clock.now()
-            prompt, limit = len(request.prompt), request.max_tokens
-            self._bus.publish(Queued(now, request.id, request.source, prompt, limit, position))
-            self._inbox.put(partial(loop.enqueue, request, sink, now))
+            self._bus.publish(_queued(request, now, position))
+            self._inbox.put(partial(self._enqueue, loop, request, sink, now))
 
     def cancel(self, request_id: str) -> bool:
         """Ask a queued, prefilling or decoding request to end. False if it is not known."""
@@ -94,10 +98,16 @@ class Engine:
 
     def close(self) -> None:
         """End every request with CANCELLED, drop the model on its own thread, join the thread."""
-        self._closing.set()
+        if not self._closing.is_set():
+            self._closing.set()
+            self._announce(EngineStatus.STOPPING)
         self._inbox.put(lambda: None)
         if self._thread.is_alive():
             self._thread.join()
+
+    @staticmethod
+    def _enqueue(loop: Loop, request: GenerationRequest, sink: Sink, queued: float) -> None:
+        loop.enqueue(request, sink, queued)
 
     def _available(self) -> Loop:
         loop = self._loop
@@ -123,7 +133,6 @@ class Engine:
         while not self._closing.is_set():
             self._receive(wait=loop.idle)
             loop.turn()
-        self._announce(EngineStatus.STOPPING)
         loop.stop("the engine is stopping")
         self._loop = None
 
@@ -155,6 +164,11 @@ class Engine:
     def _announce(self, status: EngineStatus, error: str | None = None) -> None:
         model = self._loop.model.info if self._loop else None
         self._bus.publish(Status(self._clock.now(), status, error=error, model=model))
+
+
+def _queued(request: GenerationRequest, now: float, position: int) -> Queued:
+    prompt, limit = len(request.prompt), request.max_tokens
+    return Queued(now, request.id, request.source, prompt, limit, position)
 
 
 def _release_device() -> None:

@@ -73,19 +73,21 @@ class Loop:
     def running(self) -> int:
         return self._scheduler.running
 
+    @property
+    def longest_row(self) -> int:
+        """Tokens one row may hold: the model's context, or the memory for K/V if that is less."""
+        return min(self.model.info.context, self._scheduler.kv_budget)
+
     def check(self, request: GenerationRequest) -> None:
         """Refuse what can never run. Any thread. Raises ContextLengthError."""
-        context, wanted = self.model.info.context, len(request.prompt) + request.max_tokens
-        if wanted > context:
-            raise ContextLengthError(
-                f"this model's maximum context length is {context} tokens, but the prompt has "
-                f"{len(request.prompt)} and {request.max_tokens} were asked for"
-            )
-        if not self._scheduler.fits_ever(request):
-            raise ContextLengthError(
-                f"{wanted} tokens of context need more memory than the "
-                f"{self._scheduler.kv_budget} tokens this machine has room for"
-            )
+        wanted = len(request.prompt) + request.max_tokens
+        if wanted <= self.longest_row:
+            return
+        limited = " in this machine's memory" if self.longest_row < self.model.info.context else ""
+        raise ContextLengthError(
+            f"the maximum context length is {self.longest_row} tokens{limited}, but the prompt has "
+            f"{len(request.prompt)} and {request.max_tokens} were asked for"
+        )
 
     def retry_after(self) -> int:
         """Seconds until a slot is likely free, 1 to 60. Any thread."""

@@ -41,9 +41,6 @@ class Scheduler:
     def running(self) -> int:
         return len(self._slot_of)
 
-    def fits_ever(self, request: GenerationRequest) -> bool:
-        return _reservation(request) <= self.kv_budget
-
     def enqueue(self, request: GenerationRequest) -> None:
         self.queue.append(request)
 

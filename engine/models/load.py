@@ -17,6 +17,7 @@ from mlx_lm.utils import dequantize_model, get_total_parameters, load_model
 
 from engine.events import Capability, ModelInfo, Progress
 from engine.hardware import blas, memory
+from engine.models import blocked
 from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink
 from engine.models.tokenizer import Tokenizer
@@ -81,6 +82,9 @@ def load(
     if chosen.dtype is not None:
         _convert(model, chosen.dtype)
     _evaluate(model, name, progress)
+    multiplier = blas.check()
+    if multiplier.path is not None and multiplier.optimised:
+        blocked.apply(model)
     info = ModelInfo(
         id=name,
         family=config["model_type"],
@@ -92,7 +96,7 @@ def load(
     )
     capabilities = (
         Capability(time.monotonic(), "precision", precision, info.precision, chosen.why),
-        blas.check().capability(),
+        multiplier.capability(),
     )
     return LoadedModel(model, tokenizer, info, config, path, capabilities)
 

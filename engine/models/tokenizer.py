@@ -69,7 +69,7 @@ class Tokenizer:
         except Exception as error:  # a template is a program: it may fail in any way
             if not self.has_template:
                 raise TemplateError(
-                    "this model has no chat template; send a raw prompt to /v1/completions"
+                    "this model has no chat template, so it can't chat; use an instruct model"
                 ) from error
             raise TemplateError(one_line(error)) from error
         return self._encode(prompt)

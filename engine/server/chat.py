@@ -49,7 +49,7 @@ async def create_chat_completion(body: ChatRequest, http: Request) -> Response:
     model = _loaded(engine)
     try:
         request = await run_in_threadpool(
-            generation_request, body, model.tokenizer, model.info.context, _source(http)
+            generation_request, body, model.tokenizer, engine.longest_row, _source(http)
         )
         generation = Generation(engine, request, http)
     except EngineError as error:

@@ -73,6 +73,7 @@ class FakeEngine:
         self.cancelled: list[str] = []
         self.bus = EventBus(Clock(), slots=4, queue_limit=8)
         self.model: FakeModel | None = None
+        self.longest_row = INFO.context
         self._sinks: dict[str, Sink] = {}
 
     def load(self) -> None:

@@ -56,11 +56,6 @@ def test_rows_are_charged_the_longest_reservation() -> None:
     assert [a.request.id for a in plan.admit()] == ["large", "small"]
 
 
-def test_what_can_never_fit_is_known_before() -> None:
-    assert not scheduler(kv_budget=19).fits_ever(request("a"))
-    assert scheduler(kv_budget=20).fits_ever(request("a"))
-
-
 def test_slices_settle_on_the_budget() -> None:
     size, fixed, each = SliceSize(start=32, largest=4096), 30.0, 1.0
     for _ in range(30):
