@@ -104,6 +104,8 @@ class EngineLink:
                     self._status(event)
         except NoEventsError:
             self.batch_hidden = True
+            hidden = Progress("attached", f"{self.client.address} does not publish its batch")
+            self.live.apply(Status(self.now(), EngineStatus.LOADING, hidden))
             await self._probe()
         except Exception:
             log.exception("the events can't be followed any more")
@@ -162,7 +164,7 @@ class EngineLink:
         if self.failed:
             self.live.apply(Status(now, EngineStatus.FAILED, error=why))
         else:
-            self.live.apply(Status(now, EngineStatus.LOADING, Progress("start", why)))
+            self.live.apply(Status(now, EngineStatus.LOADING, Progress("starting again", why)))
         self.on_change()
 
 

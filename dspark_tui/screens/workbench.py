@@ -277,8 +277,8 @@ class Workbench(Screen[None]):
         await self.runs.close(pane)
         widget = self._grid.pane_of(pane)
         if self.session.close(pane):
+            self._activate(self.session.active)  # first, or the focus would go where it likes
             await widget.remove()
-            self._activate(self.session.active)
 
     def action_zoom(self) -> None:
         if self._unzoom is None:

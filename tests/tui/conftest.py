@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+import uvicorn
+from fastapi import FastAPI
 from textual.pilot import Pilot
 
 from dspark_tui.app import DsparkApp, Start
@@ -154,3 +156,23 @@ def panes(count: int = 2, **params: Any) -> Settings:
 
 ENDLESS = panes(max_tokens=100_000)
 """Answers that are still running whenever a test looks."""
+
+
+@pytest.fixture
+def serve() -> Callable[[FastAPI], AbstractAsyncContextManager[str]]:
+    """Serve an app on a free loopback port; gives its URL."""
+
+    @asynccontextmanager
+    async def serving(app: FastAPI) -> AsyncIterator[str]:
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+        task = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        host, port = server.servers[0].sockets[0].getsockname()
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            server.should_exit = True
+            await task
+
+    return serving

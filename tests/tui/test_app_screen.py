@@ -1,0 +1,275 @@
+"""The screen at its sizes, and every action that changes what it shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from dspark_tui.actions import ACTIONS
+from dspark_tui.config import Settings
+from dspark_tui.params import PaneParams
+from dspark_tui.screens.confirm import Confirm
+from dspark_tui.screens.help import Help
+from dspark_tui.screens.params import ParamsForm
+from dspark_tui.session import TurnStatus
+from dspark_tui.state import UiState
+from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.key_bar import KeyBar
+from dspark_tui.widgets.pane_grid import Layout, Plan, plan
+from dspark_tui.widgets.status_bar import StatusBar
+from dspark_tui.widgets.tab_strip import TabStrip
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+
+
+def visible(bench: Bench) -> list[int]:
+    return [
+        pane.number for pane in bench.workbench.session.panes if bench.pane(pane.number).display
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "height", "expected"),
+    [
+        (2, 120, 20, Plan(2, 1)),
+        (3, 120, 20, Plan(3, 1)),
+        (4, 120, 20, Plan(2, 2)),
+        (8, 200, 28, Plan(4, 2)),
+        (8, 120, 9, Plan(3, 1)),
+        (8, 99, 40, Plan(1, 1)),
+        (1, 200, 50, Plan(1, 1)),
+        (2, 120, 3, Plan(2, 1)),
+    ],
+)
+def test_a_grid_never_makes_a_pane_narrower_or_lower_than_readable(
+    count: int, width: int, height: int, expected: Plan
+) -> None:
+    assert plan(count, width, height, Layout.GRID) == expected
+
+
+@pytest.mark.parametrize("size", [(200, 50), (120, 35), (80, 24), (60, 20)])
+async def test_everything_has_its_place_at_the_common_sizes(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(size=size, settings=panes(4)) as bench:
+        await bench.pilot.pause()
+        for kind in (StatusBar, BatchPanel, KeyBar):
+            region = bench.workbench.query_one(kind).region
+            assert region.height > 0
+            assert region.bottom <= size[1]
+        assert bench.composer.region.height >= 3
+        assert bench.pane(1).region.height >= 3
+        paged = len(visible(bench)) < 4
+        assert bench.workbench.query_one(TabStrip).display == paged
+        assert paged == (size[0] < 100)
+
+
+async def test_a_small_terminal_keeps_pane_and_composer_a_tiny_one_a_line_and_both_recover(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(size=(120, 35)) as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        await bench.pilot.resize_terminal(50, 15)
+        assert bench.composer.region.height + bench.pane(1).region.height == 15
+        assert not bench.workbench.query_one(StatusBar).display
+        await bench.pilot.resize_terminal(19, 5)
+        assert not bench.composer.display
+        assert bench.workbench.query_one("#no-room").region.height > 0
+        await bench.pilot.resize_terminal(120, 35)
+        await bench.pilot.pause()
+        assert visible(bench) == [1, 2]
+        assert bench.composer.display
+        assert "Why a circle" in bench.shown(1)
+        await bench.send("still here")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.DONE
+
+
+async def test_panes_come_and_go_up_to_eight_and_keep_their_numbers(open_bench: OpenBench) -> None:
+    async with open_bench(size=(200, 50)) as bench:
+        await bench.press("escape", *["plus"] * 7)
+        numbers = [pane.number for pane in bench.workbench.session.panes]
+        assert numbers == list(range(1, 9))
+        assert any("8 panes" in notice for notice in bench.notices())
+        assert visible(bench) == numbers
+        await bench.press("3", "x")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 7)
+        assert bench.workbench.session.active.number == 4
+        await bench.press("plus")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 8)
+        assert bench.workbench.session.active.number == 3
+        assert [pane.id for pane in bench.workbench._grid.children][2] == "pane-3"
+
+
+async def test_closing_a_busy_pane_asks_and_frees_its_slot(open_bench: OpenBench) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.send("run on")
+        await bench.until(lambda: bench.turn(2).status is TurnStatus.RUNNING)
+        await bench.press("escape", "2", "x")
+        assert isinstance(bench.app.screen, Confirm)
+        await bench.press("escape")
+        assert len(bench.workbench.session.panes) == 2
+        await bench.press("x", "enter")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 1)
+        await bench.until(lambda: len(bench.server.engine.running) == 1)  # type: ignore[union-attr]
+        await bench.press("x")
+        assert len(bench.workbench.session.panes) == 1
+
+
+async def test_the_composer_says_where_enter_goes(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(3)) as bench:
+        assert "to 1 2 3  broadcast" in str(bench.composer.border_title)
+        await bench.press("ctrl+t")
+        assert "to 1 only" in str(bench.composer.border_title)
+        await bench.press("tab")
+        assert "to 2 only" in str(bench.composer.border_title)
+        await bench.press("escape", "1", "space", "3", "space")
+        assert "to 1 3  chosen" in str(bench.composer.border_title)
+        assert bench.pane(1).has_class("-target")
+        assert not bench.pane(2).has_class("-target")
+        await bench.press("i")
+        await bench.send("for two")
+        assert [bool(bench.conversation(n).turns) for n in (1, 2, 3)] == [True, False, True]
+
+
+async def test_zoom_fills_the_screen_and_returns_to_the_same_line(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(max_tokens=400)) as bench:
+        await bench.send("a long one")
+        await bench.until_idle()
+        transcript = bench.pane(1).transcript
+        await bench.press("escape", *["ctrl+u"] * 3)
+        before, line = transcript.scroll_y, transcript.render_line(0).text
+        await bench.press("z")
+        await bench.pilot.pause()
+        assert visible(bench) == [1]
+        assert bench.pane(1).region.width == 120
+        await bench.press("j", "z")
+        await bench.pilot.pause()
+        await bench.until(lambda: transcript.scroll_y == before)
+        assert transcript.render_line(0).text == line
+        assert visible(bench) == [1, 2]
+
+
+async def test_f3_goes_through_the_panel_s_sizes_and_the_last_one_is_remembered(
+    open_bench: OpenBench, paths
+) -> None:  # type: ignore[no-untyped-def]
+    async with open_bench() as bench:
+        panel = bench.workbench.query_one(BatchPanel)
+        assert panel.mode is Mode.MEDIUM
+        seen = []
+        for _ in range(5):
+            await bench.press("f3")
+            seen.append(panel.mode)
+        assert set(seen) == set(Mode)
+        await bench.press("f3")
+    assert UiState.load(paths.state).panel == panel.mode
+    async with open_bench() as bench:
+        assert bench.workbench.query_one(BatchPanel).mode is panel.mode
+
+
+async def test_f4_goes_through_the_layouts(open_bench: OpenBench) -> None:
+    async with open_bench(size=(160, 50), settings=panes(4)) as bench:
+        shapes = []
+        for _ in Layout:
+            shapes.append((bench.workbench._grid.plan.columns, bench.workbench._grid.plan.rows))
+            await bench.press("f4")
+        assert shapes[0] == (4, 1)
+        assert (1, 1) in shapes
+        assert any(columns == 1 and rows > 1 for columns, rows in shapes)
+
+
+async def test_a_system_prompt_is_set_by_keyboard_alone_at_80_by_24(open_bench: OpenBench) -> None:
+    async with open_bench(size=(80, 24)) as bench:
+        await bench.type("my draft")
+        await bench.press("f2")
+        form = bench.app.screen
+        assert isinstance(form, ParamsForm)
+        for key in ("name", "system", "temperature", "seed"):
+            assert form.query_one(f"#{key}").region.height > 0
+            assert form.query_one(f"#{key}").region.bottom < 24
+        await bench.press(*"terse", "tab", *"Be brief.", "tab", "9", "enter")
+        assert isinstance(bench.app.screen, ParamsForm)
+        assert "temperature takes a number between 0 and 2" in str(
+            form.query_one("#problem").render()
+        )
+        assert bench.app.focused is form.query_one("#temperature")
+        await bench.press("backspace", "0", "enter")
+        params = bench.conversation(1).params
+        assert (params.name, params.system, params.temperature) == ("terse", "Be brief.", 0)
+        assert "terse" in str(bench.pane(1).border_title)
+        assert bench.composer.text == "my draft"
+        assert bench.app.focused is bench.composer
+
+
+async def test_leaving_the_form_changes_nothing(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        before = bench.conversation(1).params
+        await bench.press("f2", *"other", "escape")
+        assert bench.conversation(1).params == before
+
+
+async def test_help_lists_every_action(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("f1")
+        assert isinstance(bench.app.screen, Help)
+        text = "\n".join(str(w.render()) for w in bench.app.screen.query("Static"))
+        assert all(action.label in text for action in ACTIONS)
+        await bench.press("escape")
+        assert bench.app.screen is bench.workbench
+
+
+async def test_the_palette_finds_and_runs_an_action(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("ctrl+p", *"new pane")
+        await bench.pilot.pause(0.3)
+        await bench.press("enter")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 3)
+
+
+async def test_quitting_asks_once_while_panes_answer_and_a_second_ctrl_q_means_it(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.send("run on")
+        await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
+        await bench.press("ctrl+q")
+        assert isinstance(bench.app.screen, Confirm)
+        await bench.press("escape")
+        assert bench.app.is_running
+        await bench.press("ctrl+q", "ctrl+q")
+        await bench.until(lambda: bench.app._exit)
+
+
+async def test_ctrl_d_deletes_in_a_text_and_quits_from_an_empty_one(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.type("ab")
+        await bench.press("home", "ctrl+d")
+        assert bench.composer.text == "b"
+        await bench.press("ctrl+d")
+        assert bench.composer.text == ""
+        await bench.press("ctrl+d")
+        await bench.until(lambda: bench.app._exit)
+
+
+async def test_up_and_down_recall_prompts_and_bring_the_draft_back(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        for prompt in ("one", "two"):
+            await bench.send(prompt)
+            await bench.until_idle()
+        await bench.type("draft\nof two lines")
+        await bench.press("up")
+        assert bench.composer.text.startswith("draft")
+        await bench.press("up")
+        assert bench.composer.text == "two"
+        await bench.press("up", "up")
+        assert bench.composer.text == "one"
+        await bench.press("down", "down")
+        assert bench.composer.text == "draft\nof two lines"
+
+
+async def test_a_notice_about_the_settings_is_shown_and_the_rest_works(
+    open_bench: OpenBench,
+) -> None:
+    notice = "config.toml:3: modle is not a setting (did you mean model?)"
+    async with open_bench(notices=(notice,), settings=Settings(panes=(PaneParams(),))) as bench:
+        await bench.until(lambda: notice in bench.notices())
+        assert bench.composer.has_focus

@@ -1,0 +1,161 @@
+"""The engine worker dies, can't start, or is not ours: the workbench stays sane and says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from dspark_tui.session import TurnStatus
+from dspark_tui.widgets.status_bar import StatusBar
+from dspark_tui.worker import Command, WorkerPhase
+from tests.tui.conftest import Bench, OpenBench, panes
+
+
+def scripted(*options: str) -> Command:
+    """A worker process of its own, so that it can die of a real signal."""
+    line = [sys.executable, "-m", "tests.tui.scripted_engine", "--parent-pipe", *options]
+    return lambda socket: [*line, "--socket", str(socket)]
+
+
+def status(bench: Bench) -> str:
+    return str(bench.workbench.query_one(StatusBar).render())
+
+
+async def kill_worker(bench: Bench, number: signal.Signals) -> None:
+    worker = bench.app._link.worker
+    assert worker is not None
+    os.kill(worker.state.pid, number)
+
+
+async def test_a_native_crash_mid_stream_keeps_the_text_and_r_sends_again(
+    open_bench: OpenBench,
+) -> None:
+    place = scripted("--rate", "30")
+    async with open_bench(place=place, settings=panes(max_tokens=100_000)) as bench:
+        await bench.send("tell me")
+        await bench.until(lambda: all(len(bench.turn(n).answer) > 20 for n in (1, 2)))
+        before = bench.turn(1).answer
+        await kill_worker(bench, signal.SIGSEGV)
+        await bench.until_idle()
+        assert bench.turn(1).status is bench.turn(2).status is TurnStatus.INTERRUPTED
+        assert bench.turn(1).answer.startswith(before)
+        assert "interrupted" in str(bench.pane(1).border_subtitle)
+        await bench.until(lambda: bench.app._link.ready.is_set())
+        assert not any(r.finished is None for r in bench.app._link.live.engine.requests.values())
+        await bench.press("escape", "r")
+        await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
+        assert len(bench.conversation(1).turns) == 2
+        assert before in bench.shown(1)
+
+
+async def test_what_is_sent_while_the_worker_restarts_waits_for_it(open_bench: OpenBench) -> None:
+    async with open_bench(place=scripted("--rate", "200")) as bench:
+        await bench.until(lambda: bench.app._link.ready.is_set())
+        await kill_worker(bench, signal.SIGKILL)
+        await bench.until(lambda: "SIGKILL" in status(bench))
+        await bench.send("anyone there?")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.DONE
+
+
+async def test_a_worker_that_cannot_run_says_why_and_a_key_tries_again(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    marker = tmp_path / "fixed"
+    refusal = "import sys; sys.exit('no model called nonesuch; dspark-tui models lists them')"
+
+    def place(socket: Path) -> list[str]:
+        return scripted()(socket) if marker.exists() else [sys.executable, "-c", refusal]
+
+    async with open_bench(place=place) as bench:
+        await bench.send("hello")
+        await bench.until(lambda: bench.app._link.failed)
+        await bench.until(lambda: "no model called nonesuch" in status(bench))
+        assert bench.turn(1).status is TurnStatus.WAITING
+        marker.touch()
+        await bench.press("escape", "E")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.DONE
+
+
+async def test_a_worker_that_keeps_dying_is_given_up_with_its_last_words(
+    open_bench: OpenBench,
+) -> None:
+    crash = "import os, sys; print('out of luck', file=sys.stderr, flush=True); os._exit(70)"
+    async with open_bench(place=lambda _: [sys.executable, "-c", crash]) as bench:
+        await bench.until(lambda: bench.app._link.failed)
+        worker = bench.app._link.worker
+        assert worker is not None
+        assert worker.state.phase is WorkerPhase.FAILED
+        await bench.until(lambda: "out of luck; 3 restarts in a minute" in status(bench))
+
+
+async def test_a_load_failure_is_shown_in_one_line(open_bench: OpenBench) -> None:
+    place = scripted("--load-seconds", "0.1", "--load-error", "the model needs 90 GB [/x]")
+    async with open_bench(place=place) as bench:
+        await bench.until(lambda: "the model needs 90 GB [/x]" in status(bench))
+
+
+async def test_leaving_takes_the_worker_and_its_folder_along(open_bench: OpenBench) -> None:
+    async with open_bench(place=scripted()) as bench:
+        await bench.until(lambda: bench.app._link.ready.is_set())
+        worker = bench.app._link.worker
+        assert worker is not None
+        pid, folder = worker.state.pid, worker.socket.parent
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_two_workbenches_have_an_engine_each(open_bench: OpenBench) -> None:
+    async with open_bench(place=scripted()) as one, open_bench(place=scripted()) as other:
+        for bench in (one, other):
+            await bench.until(lambda bench=bench: bench.app._link.ready.is_set())  # type: ignore[misc]
+        assert one.app._link.live.engine.pid != other.app._link.live.engine.pid
+
+
+def plain_server() -> FastAPI:
+    """An OpenAI-compatible server that knows nothing of batches."""
+    app = FastAPI()
+
+    @app.get("/v1/models")
+    def models() -> dict[str, object]:
+        return {"data": [{"id": "elsewhere-7b"}]}
+
+    @app.post("/v1/chat/completions")
+    def chat() -> StreamingResponse:
+        chunk = 'data: {"choices": [{"delta": {"content": "hi"}, "finish_reason": null}]}\n\n'
+        last = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+        return StreamingResponse(
+            iter([chunk, last, "data: [DONE]\n\n"]), media_type="text/event-stream"
+        )
+
+    return app
+
+
+async def test_any_openai_server_can_be_attached_and_its_batch_is_said_to_be_hidden(
+    open_bench: OpenBench, serve
+) -> None:  # type: ignore[no-untyped-def]
+    async with serve(plain_server()) as url, open_bench(place=f"{url}/v1") as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        assert bench.turn(1).answer == "hi"
+        assert bench.turn(1).status is TurnStatus.DONE
+        await bench.until(lambda: "elsewhere-7b" in status(bench))
+        assert "does not publish its batch" in bench.app._link.live.engine.progress.detail  # type: ignore[union-attr]
+
+
+async def test_an_attached_server_that_is_not_there_is_named(open_bench: OpenBench) -> None:
+    async with open_bench(place="http://127.0.0.1:9") as bench:
+        await bench.until(lambda: "http://127.0.0.1:9 does not answer" in status(bench))
+        await bench.send("waits")
+        await bench.pilot.pause(0.2)
+        assert bench.turn(1).status is TurnStatus.WAITING
+        await bench.press("escape", "S")
+        await bench.until_idle()
+        assert bench.turn(1).status is bench.turn(2).status is TurnStatus.STOPPED
