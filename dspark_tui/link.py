@@ -78,7 +78,6 @@ class EngineLink:
     async def restart(self) -> None:
         """Start the worker afresh; elsewhere there is nothing of ours to restart."""
         if self.worker is not None:
-            self._lost("restarting at your request")
             await self.worker.restart()
 
     async def close(self) -> None:

@@ -9,8 +9,10 @@ import signal
 import sys
 import tempfile
 import time
+from asyncio.subprocess import Process
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -68,7 +70,7 @@ class Worker:
         self._on_change = on_change
         self._folder: Path | None = None
         self.state = WorkerState(WorkerPhase.STOPPED)
-        self._process: asyncio.subprocess.Process | None = None
+        self._spawning: asyncio.Task[Process] | None = None
         self._stderr: deque[str] = deque(maxlen=20)
         self._deaths: deque[float] = deque(maxlen=RESTART_LIMIT + 1)
         self._watch: asyncio.Task[None] | None = None
@@ -88,6 +90,7 @@ class Worker:
         """Stop the worker if it runs and start afresh, earlier deaths forgotten."""
         await self._stop()
         self._deaths.clear()
+        self._set(WorkerState(WorkerPhase.RESTARTING, "restarting as you asked"))
         self.start()
 
     async def close(self) -> None:
@@ -102,16 +105,11 @@ class Worker:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
             self._watch = None
-        process, self._process = self._process, None
-        if process is None or process.returncode is not None:
+        if self._spawning is None:
             return
-        if process.stdin is not None:
-            process.stdin.close()  # the worker takes the end of its stdin as the end of its parent
-        try:
-            await asyncio.wait_for(process.wait(), EXIT_GRACE)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        with suppress(OSError):
+            await _end(await self._spawning)
+        self._spawning = None
 
     async def _keep_running(self) -> None:
         while True:
@@ -128,17 +126,12 @@ class Worker:
         """Run the worker to its end. Returns why it ended and whether a new start is pointless."""
         self.socket.unlink(missing_ok=True)
         self._stderr.clear()
+        self._spawning = asyncio.create_task(_spawn(self._command(self.socket)))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(self.socket),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # the terminal's ^C and hang-up are for the workbench
-            )
+            # shielded: asyncio waits for ever when it is cancelled while it sets up the pipes
+            process = await asyncio.shield(self._spawning)
         except OSError as error:
             return f"the engine can't be started: {error.strerror or error}", True
-        self._process = process
         self._set(WorkerState(WorkerPhase.STARTING, self.state.reason, process.pid))
         await self._read_stderr(process)
         code = await process.wait()
@@ -146,7 +139,7 @@ class Worker:
         log.warning("worker %d ended: %s", process.pid, reason)
         return reason, code in REFUSALS
 
-    async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
+    async def _read_stderr(self, process: Process) -> None:
         assert process.stderr is not None
         while chunk := await process.stderr.read(65536):
             for line in chunk.decode(errors="replace").splitlines():
@@ -169,6 +162,29 @@ class Worker:
     def _set(self, state: WorkerState) -> None:
         self.state = state
         self._on_change(state)
+
+
+async def _spawn(command: list[str]) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # the terminal's ^C and hang-up are for the workbench
+    )
+
+
+async def _end(process: Process) -> None:
+    """Let it end by itself, then not."""
+    if process.returncode is not None:
+        return
+    if process.stdin is not None:
+        process.stdin.close()  # a worker takes the end of its stdin as the end of its parent
+    try:
+        await asyncio.wait_for(process.wait(), EXIT_GRACE)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def private_folder() -> Path:
