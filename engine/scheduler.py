@@ -115,11 +115,11 @@ class PrefillBudget:
     slices are only bounded so that cancellations and newcomers are noticed.
     """
 
-    STEPS = 1.5
+    STEPS = 2.0
     IDLE_MILLISECONDS = 300.0
 
     def __init__(self) -> None:
-        self._busy = SliceSize(start=32, largest=4096)
+        self._busy = SliceSize(start=48, largest=4096)
         self._idle = SliceSize(start=512, largest=16384)
         self._step = 50.0
 

@@ -1,0 +1,36 @@
+"""`python -m tests.benchmarks [NAME …]`: measure, side by side in one run, and print tables.
+
+Every figure the README quotes comes from one of these. Without names, all of them run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+
+BENCHMARKS = {
+    "aggregate": "tokens per second by completion times, ours beside mlx_lm.server",
+    "lone": "one request alone, ours beside mlx_lm's own generate",
+    "joining": "a short request and a long prompt joining running streams",
+    "matmul": "products of few rows, whole and in slabs",
+    "startup": "command start and first paint of the workbench",
+    "ui_load": "the workbench under eight streaming panes",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    known = ", ".join(f"{name} ({what})" for name, what in BENCHMARKS.items())
+    parser.add_argument("names", nargs="*", metavar="NAME", help=known)
+    names = parser.parse_args().names or list(BENCHMARKS)
+    if unknown := [name for name in names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
+    print(f"{platform.machine()} · {platform.system()} · Python {platform.python_version()}")
+    for name in names:
+        print(f"\n## {name}: {BENCHMARKS[name]}\n", flush=True)
+        importlib.import_module(f"tests.benchmarks.{name}").main()
+
+
+if __name__ == "__main__":
+    main()
