@@ -1,9 +1,9 @@
-"""A worker without a model: the real protocol, real slots and queue, made-up words.
+"""An engine without a model behind the real server: real slots and queue, made-up words.
 
     python -m tests.tui.scripted_engine --socket /tmp/x.sock --rate 30 --slots 8 --tokens 200
 
 It takes the worker's own options too, so it can stand in for `python -m engine`. Words in the last
-user message choose what happens: `#code`, `#cjk`, `#emoji` (what is written), `#fail` (the row ends
+message choose what happens: `#code`, `#cjk`, `#emoji` (what is written), `#fail` (the request ends
 with an error), `#die` (the whole process goes, as in a native crash).
 """
 
@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import sys
 import threading
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from engine.bus import Clock, EventBus
+from engine.bus import Clock, EventBus, Subscription
 from engine.events import (
     Admitted,
     EngineStatus,
@@ -39,27 +34,46 @@ from engine.events import (
     Prefill,
     Progress,
     Queued,
+    Snapshot,
     Status,
     Step,
-    encode,
 )
-from engine.types import FinishReason
+from engine.server.app import create_app
+from engine.server.guard import AccessPolicy
+from engine.types import (
+    Delta,
+    EngineUnavailableError,
+    Finish,
+    FinishReason,
+    GenerationRequest,
+    QueueFullError,
+    Sink,
+    Timings,
+    Usage,
+)
 
-TEXTS = {
+NAME = "scripted-1"
+PROSE = (
+    "## Why a circle\nLight enters a **droplet**, bends, reflects off the far side and bends again "
+    "on the way out.\n\n- the angle is `42.0` degrees\n- every drop shines back\n\n"
+)
+ORDERS = {
     "#code": "Here is a loop:\n\n```python\nfor n in range(3):\n    print(n * n)\n```\n\nDone. ",
     "#cjk": "光线进入水滴后会发生折射，然后在背面反射，再次折射离开水滴。日本語もここに。",
     "#emoji": "Sun ☺️ and love ❤️ step 1️⃣ family 👩‍👩‍👧 flag 🇩🇪 wave 👍🏽 done. ",
-    "": "## Why a circle\nLight enters a **droplet**, bends, reflects off the far side and bends "
-    "again on the way out.\n\n- the angle is `42.0` degrees\n- every drop shines back\n\n",
+    "#fail": PROSE,
+    "#die": PROSE,
 }
-FAILS_AFTER = 5
-"""Tokens written before `#fail` and `#die` strike."""
+"""Words that mean something, and the text they bring; all other words bring PROSE."""
+STRIKES_AFTER = 5
+"""Tokens written before `#fail` and `#die` take effect."""
 
 
 @dataclass(slots=True)
 class Script:
-    """How the double behaves. rate: tokens a second for each row. prefill_rate: prompt tokens a
-    second. load_seconds: how long it says "loading". load_error: the load fails with this line."""
+    """How the double behaves. rate: tokens a second for each row. tokens: where answers end by
+    themselves. prefill_rate: prompt tokens a second. load_seconds: how long it says "loading".
+    load_error: the load fails with this line. die: what `#die` does."""
 
     slots: int = 8
     queue_limit: int = 256
@@ -72,27 +86,55 @@ class Script:
     die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
 
 
+class ScriptedTokenizer:
+    """One token a word; 0 is any word but the ORDERS of the last message."""
+
+    words = ("", *ORDERS)
+    vocab_size = len(words)
+
+    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+        *earlier, last = (str(message["content"]).split() for message in messages)
+        orders = [self.words.index(word) if word in ORDERS else 0 for word in last]
+        return [0] * (len(messages) + sum(map(len, earlier))) + orders
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedModel:
+    info: ModelInfo
+    tokenizer: ScriptedTokenizer = field(default_factory=ScriptedTokenizer)
+
+
 @dataclass(slots=True)
 class Row:
-    id: str
-    source: str
-    order: str  # the last user message, for its # words
-    prompt_tokens: int
-    max_tokens: int
+    request: GenerationRequest
+    sink: Sink
     queued: float
-    pieces: Iterator[str]
-    out: asyncio.Queue[str | Finished] = field(default_factory=asyncio.Queue)
     slot: int = -1
     prefilled: int = 0
     tokens: int = 0
+    pieces: Iterator[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = next((ORDERS[order] for order in self.orders), PROSE)
+        words = text.replace(" ", " \0").split("\0")
+        self.pieces = cycle(text if "#cjk" in self.orders else words)
+
+    @property
+    def orders(self) -> list[str]:
+        return [ScriptedTokenizer.words[token] for token in self.request.prompt if token]
+
+    @property
+    def read(self) -> bool:
+        return self.prefilled == len(self.request.prompt)
 
 
 class ScriptedEngine:
-    """The batch: rows join free slots in order, all gain one token a tick. Lives on one loop."""
+    """Rows join free slots in order and gain one token a tick. Lives on one asyncio loop."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.bus = EventBus(Clock(), script.slots, script.queue_limit)
+        self.model: ScriptedModel | None = None
         self.queue: list[Row] = []
         self.running: list[Row] = []
         self._wake = asyncio.Event()
@@ -100,7 +142,7 @@ class ScriptedEngine:
     async def run(self) -> None:
         await self._load()
         period = 1 / self.script.rate
-        while not self.script.load_error:
+        while self.model is not None:
             if not self.queue and not self.running:
                 self._wake.clear()
                 await self._wake.wait()
@@ -110,40 +152,45 @@ class ScriptedEngine:
             self._decode(period * 1000)
             await asyncio.sleep(max(0.0, tick - self.bus.clock.now()))
 
-    def submit(self, source: str, messages: list[dict[str, Any]], max_tokens: int) -> Row:
-        order = str(messages[-1]["content"])
-        text = next(text for mark, text in TEXTS.items() if mark in order)
-        row = Row(
-            id=f"chatcmpl-{uuid.uuid4().hex[:12]}",
-            source=source,
-            order=order,
-            prompt_tokens=sum(len(str(m["content"]).split()) + 4 for m in messages),
-            max_tokens=max_tokens,
-            queued=self.bus.clock.now(),
-            pieces=cycle(list(text) if "#cjk" in order else text.replace(" ", " \0").split("\0")),
-        )
-        self.queue.append(row)
-        self._publish(Queued, row, source, row.prompt_tokens, max_tokens, len(self.queue))
-        self._wake.set()
-        return row
+    @property
+    def longest_row(self) -> int:
+        return self.script.context
 
-    def cancel(self, id: str) -> bool:
-        row = next((r for r in self.running + self.queue if r.id == id), None)
+    def submit(self, request: GenerationRequest, sink: Sink) -> None:
+        if self.model is None:
+            raise EngineUnavailableError("the engine is not ready")
+        if len(self.queue) >= self.script.queue_limit:
+            raise QueueFullError(f"the queue is full ({len(self.queue)} waiting)", 1)
+        row = Row(request, sink, self.bus.clock.now())
+        self.queue.append(row)
+        prompt, limit = len(request.prompt), request.max_tokens
+        self._publish(Queued, request.id, request.source, prompt, limit, len(self.queue))
+        self._wake.set()
+
+    def cancel(self, request_id: str) -> bool:
+        row = next((r for r in self.running + self.queue if r.request.id == request_id), None)
         if row is not None:
             self._finish(row, FinishReason.CANCELLED)
         return row is not None
 
+    def subscribe(self, notify: Callable[[], None]) -> Subscription:
+        return self.bus.subscribe(notify)
+
+    def snapshot(self) -> Snapshot:
+        return self.bus.snapshot()
+
     async def _load(self) -> None:
         script, steps = self.script, 20
         for step in range(steps if script.load_seconds else 0):
-            fetch = Progress("fetch", "scripted.gguf", step * 9_300_000, 93_000_000, "bytes")
+            fetch = Progress("fetch", f"{NAME}.gguf", step * 9_300_000, 93_000_000, "bytes")
             load = Progress("load", "weights", (step - 10) * 27, 270, "tensors")
-            progress = fetch if step < 10 else load
-            self.bus.publish(Status(self.bus.clock.now(), EngineStatus.LOADING, progress))
+            self._publish(Status, EngineStatus.LOADING, fetch if step < 10 else load)
             await asyncio.sleep(script.load_seconds / steps)
-        model = ModelInfo("scripted-1", "scripted", 0, script.context, "fp32", 0, 0)
-        status = EngineStatus.FAILED if script.load_error else EngineStatus.OK
-        self.bus.publish(Status(self.bus.clock.now(), status, error=script.load_error, model=model))
+        if script.load_error:
+            self._publish(Status, EngineStatus.FAILED, None, script.load_error)
+            return
+        self.model = ScriptedModel(ModelInfo(NAME, "scripted", 0, script.context, "fp32", 0, 0))
+        self._publish(Status, EngineStatus.OK, None, None, self.model.info)
 
     def _admit(self) -> None:
         while self.queue and len(self.running) < self.script.slots:
@@ -152,185 +199,68 @@ class ScriptedEngine:
             mid_flight = any(r.tokens for r in self.running)
             self.running.append(row)
             waited = self.bus.clock.now() - row.queued
-            self._publish(Admitted, row, row.slot, waited, mid_flight, 0)
+            self._publish(Admitted, row.request.id, row.slot, waited, mid_flight, 0)
 
     def _prefill(self, budget: int) -> None:
         for row in self.running:
-            if row.prefilled < row.prompt_tokens:
-                row.prefilled = min(row.prompt_tokens, row.prefilled + budget)
-                self._publish(Prefill, row, row.prefilled, row.prompt_tokens, 1.0)
+            if not row.read:
+                total = len(row.request.prompt)
+                row.prefilled = min(total, row.prefilled + budget)
+                self._publish(Prefill, row.request.id, row.prefilled, total, 1.0)
 
     def _decode(self, milliseconds: float) -> None:
-        rows = [r for r in self.running if r.prefilled == r.prompt_tokens]
-        if not rows:
-            return
-        now = self.bus.clock.now()
-        gained = {row.id: 1 for row in rows}
+        rows = [row for row in self.running if row.read]
         for row in rows:
             if row.tokens == 0:
-                self._publish(FirstToken, row)
+                self._publish(FirstToken, row.request.id)
             row.tokens += 1
-            row.out.put_nowait(next(row.pieces))
-        self.bus.publish(Step(now, "decode", len(rows), gained, milliseconds))
+            row.sink(Delta(next(row.pieces), 1))
+        if rows:
+            gained = {row.request.id: 1 for row in rows}
+            self._publish(Step, "decode", len(rows), gained, milliseconds)
         for row in rows:
-            if row.tokens == FAILS_AFTER and "#die" in row.order:
+            if row.tokens == STRIKES_AFTER and "#die" in row.orders:
                 self.script.die()
-            if row.tokens == FAILS_AFTER and "#fail" in row.order:
+            if row.tokens == STRIKES_AFTER and "#fail" in row.orders:
                 self._finish(row, FinishReason.ERROR, "the script says this row fails [/x]")
-            elif row.tokens == row.max_tokens:
+            elif row.tokens == row.request.max_tokens:
                 self._finish(row, FinishReason.LENGTH)
+            elif row.tokens == self.script.tokens:
+                self._finish(row, FinishReason.STOP)
 
     def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
         (self.running if row in self.running else self.queue).remove(row)
-        now = self.bus.clock.now()
-        finished = Finished(now, row.id, reason, row.tokens, now - row.queued, error)
-        self.bus.publish(finished)
-        row.out.put_nowait(finished)
+        seconds = self.bus.clock.now() - row.queued
+        self._publish(Finished, row.request.id, reason, row.tokens, seconds, error)
+        usage = Usage(len(row.request.prompt), row.tokens)
+        row.sink(Finish(reason, usage, Timings(None, None, seconds), error))
 
-    def _publish(self, event: Callable[..., Event], row: Row, *details: object) -> None:
-        self.bus.publish(event(self.bus.clock.now(), row.id, *details))
-
-
-def create_app(engine: ScriptedEngine) -> FastAPI:
-    app = FastAPI()
-
-    @app.get("/health")
-    def health() -> Response:
-        now = engine.bus.snapshot()
-        body = {key: encode(now)[key] for key in ("status", "progress", "error", "model", "slots")}
-        return JSONResponse(body, 200 if now.status is EngineStatus.OK else 503)
-
-    @app.get("/v1/models")
-    def models() -> dict[str, Any]:
-        return {"object": "list", "data": [{"id": "scripted-1", "object": "model"}]}
-
-    @app.get("/engine/state")
-    def state() -> dict[str, Any]:
-        return encode(engine.bus.snapshot())
-
-    @app.get("/engine/events")
-    async def events() -> Response:
-        return _sse(_events(engine))
-
-    @app.post("/engine/cancel/{id}")
-    async def cancel(id: str) -> Response:
-        return JSONResponse({"cancelled": engine.cancel(id)})
-
-    @app.post("/v1/chat/completions")
-    async def chat(request: Request) -> Response:
-        body, source = await request.json(), request.headers.get("x-dspark-source", "")
-        if engine.bus.snapshot().status is not EngineStatus.OK:
-            return _error(503, "the engine is loading", "loading", {"Retry-After": "1"})
-        if len(engine.queue) >= engine.script.queue_limit:
-            return _error(429, "the queue is full", "queue_full", {"Retry-After": "1"})
-        asked = body.get("max_completion_tokens") or body.get("max_tokens") or engine.script.tokens
-        row = engine.submit(source, body["messages"], asked)
-        if row.prompt_tokens > engine.script.context:
-            engine.cancel(row.id)
-            message = f"maximum context length is {engine.script.context} tokens"
-            return _error(400, message, "context_length_exceeded")
-        if body.get("stream"):
-            usage = (body.get("stream_options") or {}).get("include_usage", False)
-            return _sse(_stream(engine, row, usage), {"X-Request-Id": row.id})
-        return JSONResponse(await _whole(row))
-
-    return app
-
-
-async def _events(engine: ScriptedEngine) -> AsyncIterator[dict[str, Any]]:
-    news, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def notify() -> None:
-        loop.call_soon_threadsafe(news.set)
-
-    subscription = engine.bus.subscribe(notify)
-    try:
-        while True:
-            news.clear()
-            for event in subscription.drain():
-                yield encode(event)
-            await news.wait()
-            await asyncio.sleep(0.05)  # at most 20 rounds a second, as the real server
-    finally:
-        subscription.close()
-
-
-async def _stream(
-    engine: ScriptedEngine, row: Row, usage: bool
-) -> AsyncIterator[dict[str, Any] | str]:
-    base = {"id": row.id, "object": "chat.completion.chunk", "created": 0, "model": "scripted-1"}
-
-    def chunk(delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
-        return {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
-
-    try:
-        yield chunk({"role": "assistant", "content": ""})
-        while isinstance(piece := await row.out.get(), str):
-            yield chunk({"content": piece})
-    finally:
-        engine.cancel(row.id)
-    if piece.error:
-        yield {"error": {"message": piece.error, "type": "server_error", "code": "engine"}}
-        return
-    yield chunk({}, piece.reason)
-    if usage:
-        yield {**base, "choices": [], "usage": _usage(row)}
-    yield "[DONE]"
-
-
-async def _whole(row: Row) -> dict[str, Any]:
-    text = ""
-    while isinstance(piece := await row.out.get(), str):
-        text += piece
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": piece.reason}
-    return {"id": row.id, "object": "chat.completion", "choices": [choice], "usage": _usage(row)}
-
-
-def _usage(row: Row) -> dict[str, int]:
-    total = row.prompt_tokens + row.tokens
-    counts = {"prompt_tokens": row.prompt_tokens, "completion_tokens": row.tokens}
-    return {**counts, "total_tokens": total}
-
-
-def _sse(
-    items: AsyncIterator[dict[str, Any] | str] | AsyncIterator[dict[str, Any]],
-    headers: dict[str, str] | None = None,
-) -> Response:
-    async def frames() -> AsyncIterator[str]:
-        async for item in items:
-            text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-            yield f"data: {text}\n\n"
-
-    return StreamingResponse(frames(), media_type="text/event-stream", headers=headers)
-
-
-def _error(
-    status: int, message: str, code: str, headers: dict[str, str] | None = None
-) -> JSONResponse:
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return JSONResponse({"error": error}, status, headers)
+    def _publish(self, event: Callable[..., Event], *details: object) -> None:
+        self.bus.publish(event(self.bus.clock.now(), *details))
 
 
 class ScriptedServer:
-    """The engine behind uvicorn on a thread of this process, as a context manager.
+    """The engine behind the real HTTP application, on a thread of this process.
 
     Give it a socket path, or nothing for a free loopback port; `url` says where it listens.
     """
 
-    def __init__(self, script: Script, socket: Path | None = None) -> None:
-        script.die = self.crash
-        self.script = script
-        self.socket = socket
+    def __init__(self, script: Script, socket: Path | None = None, port: int = 0) -> None:
+        self.script, self.socket, self.port = script, socket, port
         self.engine: ScriptedEngine
         self._server: uvicorn.Server
+        self._loop: asyncio.AbstractEventLoop
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True)
 
-    async def _serve(self) -> None:
-        self.engine = ScriptedEngine(self.script)
+    async def serve(self) -> None:
+        """Run until `crash`, or until a signal where uvicorn may catch it."""
         self._loop = asyncio.get_running_loop()
-        self._server = _server(self.engine, self.socket)
+        self.engine = ScriptedEngine(self.script)
+        app = create_app(self.engine, NAME, AccessPolicy(hosts=None))  # type: ignore[arg-type]
+        place = {"uds": str(self.socket)} if self.socket else {"port": self.port}
+        config = uvicorn.Config(app, lifespan="off", log_level="error", **place)
+        self._server = uvicorn.Server(config)
         running = asyncio.create_task(self.engine.run())
         serving = asyncio.create_task(self._server.serve())
         while not self._server.started and not serving.done():
@@ -350,29 +280,18 @@ class ScriptedServer:
         """Go without a word: open streams break off."""
         self._server.force_exit = self._server.should_exit = True
         for connection in list(self._server.server_state.connections):
-            connection.transport.abort()  # type: ignore[union-attr]
+            connection.transport.abort()
 
     def __enter__(self) -> Self:
+        self.script.die = self.crash
         self._thread.start()
         self._ready.wait(20)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.crash)
         self._thread.join(10)
-
-
-def _server(engine: ScriptedEngine, socket: Path | None, port: int = 0) -> uvicorn.Server:
-    place: dict[str, Any] = {"uds": str(socket)} if socket else {"host": "127.0.0.1", "port": port}
-    return uvicorn.Server(
-        uvicorn.Config(create_app(engine), lifespan="off", log_level="error", **place)
-    )
 
 
 def main() -> None:
@@ -387,24 +306,11 @@ def main() -> None:
     parser.add_argument("--load-error")
     parser.add_argument("--parent-pipe", action="store_true")
     args, _ = parser.parse_known_args()
-    script = Script(
-        slots=args.slots,
-        queue_limit=args.queue,
-        rate=args.rate,
-        tokens=args.tokens,
-        load_seconds=args.load_seconds,
-        load_error=args.load_error,
-    )
+    script = Script(args.slots, args.queue, args.rate, args.tokens)
+    script.load_seconds, script.load_error = args.load_seconds, args.load_error
     if args.parent_pipe:
         threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-    asyncio.run(_main(script, args.socket, args.port))
-
-
-async def _main(script: Script, socket: Path | None, port: int) -> None:
-    engine = ScriptedEngine(script)
-    running = asyncio.create_task(engine.run())
-    await _server(engine, socket, port).serve()
-    running.cancel()
+    asyncio.run(ScriptedServer(script, args.socket, args.port).serve())
 
 
 if __name__ == "__main__":
