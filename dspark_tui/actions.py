@@ -1,4 +1,4 @@
-"""The one table of actions: bindings, key bar, palette, help and the README's keys come from it.
+"""The one table of actions: keys, key bar, palette, help and the README's keys come from it.
 
 Keys have two contexts: the composer, where text is typed and only chords act, and the panes, where
 single letters do. No key appears twice within a context.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-
-from textual.binding import Binding, BindingType
 
 
 class Context(StrEnum):
@@ -150,14 +148,13 @@ def key_name(key: str) -> str:
     return _NAMES.get(key, key if len(key) == 1 else key.capitalize())
 
 
-def bindings(context: Context) -> list[BindingType]:
-    """Every key of the context, as Textual takes them; actions are looked up on the screen."""
-    found: list[BindingType] = []
-    for action in ACTIONS:
-        for key in action.keys(context):
-            call = f"screen.{action.id}" + (f"({key!r})" if action.per_key else "()")
-            found.append(Binding(key, call, action.label, show=False))
-    return found
+def calls(context: Context) -> dict[str, str]:
+    """Every key of the context, with the call of the screen's action it stands for."""
+    return {
+        key: f"{action.id}({key!r})" if action.per_key else f"{action.id}()"
+        for action in ACTIONS
+        for key in action.keys(context)
+    }
 
 
 def key_bar(context: Context) -> list[tuple[str, Action]]:

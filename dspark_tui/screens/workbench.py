@@ -74,7 +74,7 @@ class Workbench(Screen[None]):
         yield self._panel
         yield self._composer
         yield self._keys
-        yield Static("dspark-tui needs more room", id="no-room", markup=False)
+        yield Static("needs 20x6 or more", id="no-room", markup=False)
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)

@@ -8,14 +8,15 @@ from textual import events
 from textual.content import Content
 from textual.widgets import TextArea
 
-from dspark_tui.actions import Context, bindings
+from dspark_tui.actions import Context, calls
 from dspark_tui.session import Session, Target
+from dspark_tui.widgets.keys import act_on_key
 
 
 class Composer(TextArea):
     """A TextArea that sends on Enter and recalls earlier prompts with Up on its first line."""
 
-    BINDINGS: ClassVar = bindings(Context.COMPOSER)
+    KEYS: ClassVar = calls(Context.COMPOSER)
 
     def __init__(self, session: Session) -> None:
         super().__init__(
@@ -59,9 +60,7 @@ class Composer(TextArea):
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.key == "enter":
-            event.prevent_default()  # a TextArea would start a new line; our binding sends
-        elif event.is_printable:
+        if not await act_on_key(self, event, self.KEYS) and event.is_printable:
             self._recalled = None
 
     def action_cursor_up(self, select: bool = False) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from dspark_tui.actions import Context, bindings
+from dspark_tui.actions import Context, calls
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.session import Conversation, TurnStatus
+from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.transcript import Transcript
 
 WELCOME = """\
@@ -38,7 +40,7 @@ ENDINGS = {
 class Pane(Vertical, can_focus=True):
     """Shows a Conversation; all changes to it come through `begin`, `advance` and `end`."""
 
-    BINDINGS: ClassVar = bindings(Context.PANES)
+    KEYS: ClassVar = calls(Context.PANES)
 
     class Activated(Message):
         """The pane took the focus."""
@@ -61,6 +63,9 @@ class Pane(Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self.set_class(bool(self.conversation.turns), "-spoken")
+
+    async def on_key(self, event: events.Key) -> None:
+        await act_on_key(self, event, self.KEYS)
 
     def on_focus(self) -> None:
         self.post_message(self.Activated(self.conversation))

@@ -1,6 +1,6 @@
 """The workbench as a program, its worker replaced by the scripted engine.
 
-    python -m tests.pty.workbench [--engine "--rate 30 --slots 2"] [the workbench's own options]
+python -m tests.pty.workbench [--engine "--rate 30 --slots 2"] [the workbench's own options]
 """
 
 from __future__ import annotations

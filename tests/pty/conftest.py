@@ -1,0 +1,135 @@
+"""The workbench in a pseudo terminal: bytes in, an emulated screen out."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+import pyte
+import pytest
+
+DEADLINE = 60.0
+MODES = {
+    "alternate screen": 1049,
+    "mouse": 1000,
+    "mouse motion": 1003,
+    "paste": 2004,
+    "focus": 1004,
+}
+"""Private terminal modes that must not outlive the program."""
+
+
+class Terminal:
+    """One run of the workbench. `raw` keeps every byte it wrote."""
+
+    def __init__(self, *arguments: str, engine: str, size: tuple[int, int]) -> None:
+        columns, rows = size
+        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environment.pop("TMUX", None)
+        self.screen = pyte.Screen(columns, rows)
+        self._emulator = pyte.ByteStream(self.screen)
+        self.raw = b""
+        self.process = pexpect.spawn(
+            sys.executable,
+            ["-m", "tests.pty.workbench", "--engine", engine, *arguments],
+            dimensions=(rows, columns),
+            env=environment,
+            cwd=str(Path(__file__).parents[2]),
+            timeout=None,
+        )
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.screen.display)
+
+    @property
+    def composer(self) -> list[str]:
+        """The lines inside the composer's border."""
+        lines = self.screen.display
+        bottom = max(i for i, line in enumerate(lines) if line.startswith(("╰", "+")))
+        top = max(i for i, line in enumerate(lines[:bottom]) if line.startswith(("╭", "+")))
+        return [line[1:-1].strip() for line in lines[top + 1 : bottom]]
+
+    def send(self, data: str | bytes) -> None:
+        self.process.send(data)
+
+    def paste(self, text: str) -> None:
+        """As a terminal with bracketed paste hands it over."""
+        self.send(f"\x1b[200~{text}\x1b[201~")
+
+    def read(self, seconds: float = 0.05) -> bytes:
+        """Take in what it wrote; b"" if nothing came in that time."""
+        try:
+            data: bytes = self.process.read_nonblocking(65536, seconds)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            return b""
+        self.raw += data
+        # pyte takes unknown private sequences for text; these say nothing about the picture
+        self._emulator.feed(
+            re.sub(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z]|\x1b\[\?[0-9;]*\$p", self._known, data)
+        )
+        return data
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, f"never came true; the screen:\n{self.text}"
+            assert self.read() or self.process.isalive() or condition(), f"ended:\n{self.text}"
+
+    def until_shown(self, text: str) -> None:
+        self.until(lambda: text in self.text)
+
+    def wait(self) -> int | None:
+        """Its exit code, or minus the signal that ended it."""
+        deadline = time.monotonic() + DEADLINE
+        while self.process.isalive():
+            assert time.monotonic() < deadline, f"still running:\n{self.text}"
+            self.read()
+        while self.read():
+            pass
+        self.process.close()
+        number = self.process.signalstatus
+        return self.process.exitstatus if number is None else -number
+
+    def modes_left_on(self) -> list[str]:
+        """Modes it switched on and never off again."""
+        left = []
+        for name, number in MODES.items():
+            last = [m[-1:] for m in re.findall(rb"\x1b\[\?%d[hl]" % number, self.raw)]
+            if last and last[-1] == b"h":
+                left.append(name)
+        return left
+
+    def worker_pids(self) -> list[int]:
+        """The engine processes it started."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
+
+    @staticmethod
+    def _known(match: re.Match[bytes]) -> bytes:
+        return match[0] if match[0].startswith((b"\x1b[?25", b"\x1b[?1049")) else b""
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    """Start the workbench and wait for its first frame; it is gone afterwards, whatever happens."""
+    started: list[Terminal] = []
+
+    def start(
+        *arguments: str, engine: str = "--rate 100", size: tuple[int, int] = (120, 35)
+    ) -> Terminal:
+        started.append(Terminal(*arguments, engine=engine, size=size))
+        started[-1].until_shown("to 1 2")
+        return started[-1]
+
+    yield start
+    for run in started:
+        if run.process.isalive():
+            run.process.kill(signal.SIGKILL)
+        run.process.close(force=True)

@@ -1,0 +1,175 @@
+"""What only a real terminal shows: modes, signals, paste, legacy keys, frames, the caret."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.pty.conftest import DEADLINE, Terminal
+
+pytestmark = pytest.mark.pty
+Start = Callable[..., Terminal]
+
+
+def gone(pid: int) -> bool:
+    """Has the process ended? A zombie nobody reaped counts as ended."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_typing_sends_and_ctrl_q_leaves_a_clean_terminal(terminal: Start) -> None:
+    run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20")
+    run.send("Explain rainbows.\r")
+    run.until_shown("Why a circle")
+    run.until(lambda: run.text.count("done") == 2)
+    run.send("\x11")
+    assert run.wait() == 0
+    assert run.modes_left_on() == []
+    assert b"Traceback" not in run.raw
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_leave_restores_the_terminal_and_takes_the_worker_along(
+    terminal: Start, number: signal.Signals
+) -> None:
+    run = terminal()
+    run.until_shown("slots busy")
+    (worker,) = run.worker_pids()
+    run.send("stream on\r")
+    run.until_shown("Why a circle")
+    os.kill(run.process.pid, number)
+    assert run.wait() == 0
+    assert run.modes_left_on() == []
+    assert gone(worker)
+
+
+def test_the_worker_goes_when_the_workbench_is_killed(terminal: Start) -> None:
+    run = terminal()
+    run.until_shown("slots busy")
+    (worker,) = run.worker_pids()
+    os.kill(run.process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + DEADLINE
+    while not gone(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_worker_s_segmentation_fault_leaves_the_screen_alone(terminal: Start) -> None:
+    run = terminal()
+    run.until_shown("slots busy")
+    (worker,) = run.worker_pids()
+    run.send("stream on\r")
+    run.until_shown("Why a circle")
+    os.kill(worker, signal.SIGSEGV)
+    run.until(lambda: run.text.count("interrupted") >= 2)
+    run.until_shown("0 of 8 slots busy")
+    run.send("\x1b")
+    run.until_shown("i type")
+    run.send("r")
+    run.until_shown("tok/s  ttft")
+    assert b"Traceback" not in run.raw
+
+
+def test_a_paste_is_text_whatever_control_characters_it_holds(terminal: Start) -> None:
+    run = terminal()
+    run.paste("first q line\x03\x11 ends\nsecond line")
+    run.until_shown("second line")
+    assert any("first q line" in line for line in run.composer)
+    assert run.process.isalive()
+    assert "Quit all the same" not in run.text
+    run.send("!")
+    run.until_shown("second line!")
+
+
+def test_legacy_bytes_reach_every_kind_of_action(terminal: Start) -> None:
+    run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20")
+    run.send("one\ntwo")  # ^J is a new line, Enter comes as ^M
+    run.until(lambda: run.composer == ["one", "two"])
+    run.send("\x03")
+    run.until_shown("Ask something")
+    run.send("\x14")
+    run.until_shown("to 1 only")
+    run.send("\t")
+    run.until_shown("to 2 only")
+    run.send("\x14")
+    run.until_shown("to 1 2")
+    for key, shown in (("\x1bOP", "Esc closes"), ("\x1bOQ", "Enter apply"), ("\x10", "Search")):
+        run.send(key)
+        run.until_shown(shown)
+        run.send("\x1b")
+        run.until(lambda shown=shown: shown not in run.text)
+    run.send("\x1b")
+    run.until_shown("i type")
+    run.send("+")
+    run.until_shown("to 1 2 3")
+    run.send("1z")
+    run.until(lambda: "2  ─" not in run.text)
+    run.send("z")
+    run.send("q")
+    assert run.wait() == 0
+
+
+def test_the_cursor_stays_at_the_caret_while_panes_stream_and_nothing_is_cleared(
+    terminal: Start,
+) -> None:
+    run = terminal("--pane", "max_tokens=100000", "--pane", "max_tokens=100000")
+    run.send("stream on\r")
+    run.until_shown("Why a circle")
+    run.send("caret here")
+    run.until_shown("caret here")
+    first_frame = len(run.raw)
+    line = next(y for y, text in enumerate(run.screen.display) if "caret here" in text)
+    column = run.screen.display[line].index("caret here") + len("caret here")
+    seen = 0
+    deadline = time.monotonic() + DEADLINE
+    while seen < 20 and time.monotonic() < deadline:
+        if run.read(0.3):
+            while run.read(0.03):  # to the end of the frame
+                pass
+            seen += 1
+            assert (run.screen.cursor.y, run.screen.cursor.x) == (line, column)
+    assert seen == 20
+    assert b"\x1b[2J" not in run.raw[first_frame:]
+
+
+def test_a_frame_is_one_synchronised_update_where_the_terminal_offers_it(terminal: Start) -> None:
+    run = terminal()
+    run.send("\x1b[?2026;2$y")  # the terminal's answer to the question the driver asks at start
+    run.until_shown("slots busy")
+    run.send("hello\r")
+    run.until_shown("Why a circle")
+    assert run.raw.count(b"\x1b[?2026h") > 2
+    assert abs(run.raw.count(b"\x1b[?2026h") - run.raw.count(b"\x1b[?2026l")) <= 1
+
+
+def test_a_resize_to_almost_nothing_and_back(terminal: Start) -> None:
+    run = terminal()
+    run.process.setwinsize(5, 20)
+    run.screen.resize(5, 20)
+    run.until_shown("needs 20x6 or more")
+    run.process.setwinsize(35, 120)
+    run.screen.resize(35, 120)
+    run.until_shown("Ask something")
+
+
+def test_ascii_mode_draws_with_seven_bits(terminal: Start) -> None:
+    run = terminal("--ascii", "--pane", "max_tokens=20", "--pane", "max_tokens=20")
+    run.send("hello\r")
+    run.until(lambda: run.text.count("done") == 2)
+    odd = {c for c in run.text if ord(c) > 126}
+    assert not odd
+
+
+def test_keys_typed_faster_than_the_screen_draws_keep_their_order(terminal: Start) -> None:
+    run = terminal("--pane", "max_tokens=5", "--pane", "max_tokens=5")
+    run.send("first\r\x14second\r\x14third\nfourth")
+    run.until(lambda: run.composer == ["third", "fourth"])
+    run.until(lambda: run.text.count("first") == 2)
+    run.until(lambda: run.text.count("second") == 1)
