@@ -74,6 +74,8 @@ class Transcript(ScrollView):
         self._glyphs = glyphs
         self._text = TextRows()
         self._strips: LRUCache[int, list[Strip]] = LRUCache(STRIPS_KEPT)
+        self._styles: dict[str, Style] = {}
+        self._selection: Selection | None = None
         self._following = True
         self._answering = False
         self._later: list[str] = []  # notes that wait for the open answer's end
@@ -253,8 +255,10 @@ class Transcript(ScrollView):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._strips.clear()
+        self._styles.clear()
 
     def selection_updated(self, selection: Selection | None) -> None:
+        self._selection = selection
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -289,21 +293,17 @@ class Transcript(ScrollView):
         return text[max(0, start) : end]
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        row = self.scroll_offset.y + y
+        row = round(self.scroll_y) + y
         if y == self.size.height - 1 and self.new_lines:
-            return self._below(width)
+            return self._below()
         if row >= self._text.height:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(self._text.width, self._style(Mark.TEXT))
         number, part = self._text.find(row)
         if number not in self._strips:
-            self._strips[number] = self._draw(self._text.lines[number])
+            self._strips[number] = self._draw(self._text.lines[number], row - part)
         strip = self._strips[number][part]
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(row)
-        if span is not None:
-            strip = self._highlight(strip, *span)
-        return strip.adjust_cell_length(width, self.rich_style).apply_offsets(0, row)
+        span = None if self._selection is None else self._selection.get_span(row)
+        return strip if span is None else self._highlight(strip, *span)
 
     def _highlight(self, strip: Strip, start: int, end: int) -> Strip:
         style = self.screen.get_component_rich_style("screen--selection")
@@ -317,26 +317,29 @@ class Transcript(ScrollView):
             position += len(text)
         return Strip([segment for segment in segments if segment.text])
 
-    def _below(self, width: int) -> Strip:
+    def _below(self) -> Strip:
         count = self.new_lines
         noun = "line" if count == 1 else "lines"
         text = f" {self._glyphs.below} {count} new {noun} below   G follows again"
-        style = self.get_component_rich_style("transcript--below")
-        return Strip([Segment(cut(text, width), style)])
+        return Strip([Segment(cut(text, self._text.width), self._style("below"))])
 
-    def _draw(self, line: Line) -> list[Strip]:
-        """The line's rows, styled. Fences fill their rows to the pane's edge."""
-        styles = {mark: self.get_component_rich_style(f"transcript--{mark}") for mark in Mark}
+    def _draw(self, line: Line, first_row: int) -> list[Strip]:
+        """The line's rows as they are painted, each knowing its place for the mouse's selection."""
         runs = line.runs
+        fenced = bool(runs) and runs[0].mark is Mark.FENCE
+        filler = self._style(Mark.FENCE if fenced else Mark.TEXT)
         strips = []
         for number, (start, end) in enumerate(line.rows):
-            segments = [Segment(" " * line.hang, self.rich_style)] if number else []
+            segments = [Segment(" " * line.hang, filler)] if number and line.hang else []
             for run in runs:
                 text = line.drawn[max(run.start, start) : min(run.end, end)]
                 if text:
-                    segments.append(Segment(text, styles[run.mark]))
-            strip = Strip(segments)
-            if runs and runs[0].mark is Mark.FENCE:
-                strip = strip.adjust_cell_length(self._text.width, styles[Mark.FENCE])
-            strips.append(strip)
+                    segments.append(Segment(text, self._style(run.mark)))
+            strip = Strip(segments).adjust_cell_length(self._text.width, filler)
+            strips.append(strip.apply_offsets(0, first_row + number))
         return strips
+
+    def _style(self, name: str) -> Style:
+        if name not in self._styles:
+            self._styles[name] = self.get_component_rich_style(f"transcript--{name}")
+        return self._styles[name]

@@ -308,7 +308,9 @@ async def test_only_rows_in_view_are_styled(monkeypatch: pytest.MonkeyPatch) -> 
         drawn: list[str] = []
         real = Transcript._draw
         monkeypatch.setattr(
-            Transcript, "_draw", lambda self, line: drawn.append(line.source) or real(self, line)
+            Transcript,
+            "_draw",
+            lambda self, line, row: drawn.append(line.source) or real(self, line, row),
         )
         view.load([Turn("assistant", "\n".join(f"line {n}" for n in range(500)))])
         await pilot.pause()
