@@ -57,7 +57,6 @@ class Loop:
         self._scheduler = Scheduler(settings.max_batch, self._kv_tokens(settings))
         self._budget = PrefillBudget()
         self._failures = 0
-        self._step_milliseconds = 50.0
         self._last_read = 0.0
         self._in_flight: Step | None = None
         self._blocked: GenerationRequest | None = None
@@ -93,7 +92,7 @@ class Loop:
         """Seconds until a slot is likely free, 1 to 60. Any thread."""
         rows = [row for row in list(self._rows.values()) if row.slot is not None]
         left = min((row.request.max_tokens - len(row.tokens) for row in rows), default=0)
-        return min(max(round(left * self._step_milliseconds / 1000), 1), 60)
+        return min(max(round(left * self._budget.step / 1000), 1), 60)
 
     def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> Row:
         row = Row.create(request, sink, self.model.tokenizer.backend, queued)
@@ -144,13 +143,13 @@ class Loop:
         if not self._reader:
             return
         self._settle()  # so that the slice is timed alone and no token waits behind it
-        decoding = bool(self._batch.rows)
+        budget = self._budget.tokens(len(self._batch.rows), len(self._reader))
         started = self._clock.now()
-        piece = self._reader.read(self._budget.tokens(decoding))
+        piece = self._reader.read(budget)
         now = self._clock.now()
         milliseconds = (now - started) * 1000
         if piece.tokens:
-            self._budget.record_slice(piece.tokens, milliseconds, decoding)
+            self._budget.record_slice(piece.tokens, milliseconds)
         for row in piece.rows:
             total = len(row.request.prompt)
             done = total if row.unread == 0 else row.read
@@ -191,7 +190,6 @@ class Loop:
         self._failures = 0
 
     def _note_step(self, step: Step, rows: list[Row], now: float, milliseconds: float) -> None:
-        self._step_milliseconds = milliseconds
         self._budget.record_step(milliseconds)
         for row in rows:
             if row.first_token is None:

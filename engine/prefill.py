@@ -42,8 +42,9 @@ class PromptReader:
         self._waiting: deque[Row] = deque()
         self._group: Group | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting or self._group)
+    def __len__(self) -> int:
+        """Rows whose prompts are not fully read."""
+        return len(self._waiting) + (len(self._group.rows) if self._group else 0)
 
     def add(self, row: Row) -> None:
         self._waiting.append(row)

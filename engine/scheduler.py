@@ -81,57 +81,38 @@ def _reservation(request: GenerationRequest) -> int:
     return len(request.prompt) + request.max_tokens
 
 
-class SliceSize:
-    """How many prompt tokens one prefill slice reads, steered to a cost in milliseconds.
-
-    A fixed number of tokens is wrong on every machine but one; the cost per token isn't linear
-    either (a slice of one token costs nearly what sixteen do), so the size follows what the
-    latest slice of nearly that size cost.
-    """
-
-    SMALLEST = 8
-
-    def __init__(self, start: int, largest: int) -> None:
-        self._size = start
-        self._largest = largest
-
-    @property
-    def tokens(self) -> int:
-        return self._size
-
-    def record(self, tokens: int, milliseconds: float, budget: float) -> None:
-        """Learn from a slice. Slices cut short by the prompt's end only ever shrink the size."""
-        ideal = tokens * budget / max(milliseconds, 1e-3)
-        full = tokens >= self._size
-        bounded = min(max(ideal, self._size / 2), self._size * 2 if full else self._size)
-        self._size = int(min(max(bounded, self.SMALLEST), self._largest))
-
-
 class PrefillBudget:
-    """Prompt tokens to read before the next decode step.
+    """Prompt tokens to read before the next decode step, from what tokens and steps cost here.
 
-    While rows decode, a slice may cost about as much as `STEPS` decode steps, so a joining prompt
-    slows running streams by a bounded factor instead of freezing them. With nothing decoding,
-    slices are only bounded so that cancellations and newcomers are noticed.
+    While rows decode, a slice may take as long as `STEPS` of their steps, so a joining prompt slows
+    running streams by a bounded factor instead of freezing them. When more rows wait to be read
+    than decode, the pause grows in proportion: it costs few streams a little and spares many the
+    wait. With nothing decoding, slices are bounded only so that cancellations and newcomers are
+    noticed. A slice's cost is taken as one step (the weights are read once, for however many
+    tokens) plus so much per token.
     """
 
     STEPS = 2.0
-    IDLE_MILLISECONDS = 300.0
+    IDLE_MILLISECONDS = 500.0
+    SMALLEST, LARGEST = 8, 8192
 
     def __init__(self) -> None:
-        self._busy = SliceSize(start=48, largest=4096)
-        self._idle = SliceSize(start=512, largest=16384)
-        self._step = 50.0
+        self.step = 50.0
+        self._per_token = 2.0
 
-    def tokens(self, decoding: bool) -> int:
-        """Tokens for the next slice, all rows together."""
-        return self._busy.tokens if decoding else self._idle.tokens
+    def tokens(self, decoding: int, reading: int) -> int:
+        """Tokens for the next slice, all its rows together, given how many rows decode and how
+        many wait to be read."""
+        budget = self.IDLE_MILLISECONDS
+        if decoding:
+            budget = self.STEPS * self.step * max(1.0, reading / decoding)
+        size = (budget - self.step) / self._per_token
+        return int(min(max(size, self.SMALLEST), self.LARGEST))
 
     def record_step(self, milliseconds: float) -> None:
-        self._step += 0.2 * (milliseconds - self._step)
+        self.step += 0.2 * (milliseconds - self.step)
 
-    def record_slice(self, tokens: int, milliseconds: float, decoding: bool) -> None:
-        if decoding:
-            self._busy.record(tokens, milliseconds, self.STEPS * self._step)
-        else:
-            self._idle.record(tokens, milliseconds, self.IDLE_MILLISECONDS)
+    def record_slice(self, tokens: int, milliseconds: float) -> None:
+        # Never taken as free, even when a slice was faster than a step.
+        per_token = max(milliseconds - self.step, milliseconds / 10) / tokens
+        self._per_token += 0.3 * (per_token - self._per_token)

@@ -91,7 +91,7 @@ def test_any_schedule_gives_each_row_its_solo_tokens(
 ) -> None:
     # Small buffers and slices, so that short tests meet every growth and every slice boundary.
     monkeypatch.setattr(engine.cache, "LENGTH_STEP", 8)
-    monkeypatch.setattr(PrefillBudget, "tokens", lambda self, decoding: slice_tokens)
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: slice_tokens)
 
     rows = run(model, schedule, slots)
 

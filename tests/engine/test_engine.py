@@ -25,6 +25,7 @@ from engine.events import (
     Warning,
 )
 from engine.loop import Loop
+from engine.scheduler import PrefillBudget
 from engine.state import EngineState
 from engine.types import (
     ContextLengthError,
@@ -84,6 +85,26 @@ def test_ten_arrivals_never_disturb_a_running_row(harness: Harness) -> None:
     assert running.text == alone.text
 
 
+def test_at_most_one_slice_is_read_between_two_steps_of_a_running_row(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 16)
+    harness = start(max_batch=2)
+    running = harness.ask(max_tokens=300)
+    running.wait_tokens(2)
+    harness.ask(prompt=tuple(range(3, 303)), max_tokens=2).wait()
+    running.wait()
+    between, slices = [], 0
+    for event in harness.events:
+        if isinstance(event, Prefill) and event.request == "r2":
+            slices += 1
+        elif isinstance(event, Step) and "r1" in event.tokens:
+            between.append(slices)
+            slices = 0
+    assert sum(between) == 19  # 299 tokens, 16 at a time: the prompt really was read in slices
+    assert max(between) == 1
+
+
 def test_cancel_while_queued_never_reaches_prefill(start: Start) -> None:
     harness = start(max_batch=1)
     running = harness.ask(max_tokens=400)
@@ -97,9 +118,7 @@ def test_cancel_while_queued_never_reaches_prefill(start: Start) -> None:
 
 
 def test_cancel_while_the_prompt_is_read(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.scheduler import PrefillBudget
-
-    monkeypatch.setattr(PrefillBudget, "tokens", lambda self, decoding: 2)
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 2)
     harness = start(max_batch=2)
     client = harness.ask(prompt=tuple(range(3, 300)), max_tokens=5)
     harness.wait_until(lambda: harness.of(Prefill))

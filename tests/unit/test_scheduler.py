@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.scheduler import PrefillBudget, Scheduler, SliceSize
+from engine.scheduler import PrefillBudget, Scheduler
 from engine.types import GenerationRequest
 
 
@@ -56,29 +56,34 @@ def test_rows_are_charged_the_longest_reservation() -> None:
     assert [a.request.id for a in plan.admit()] == ["large", "small"]
 
 
-def test_slices_settle_on_the_budget() -> None:
-    size, fixed, each = SliceSize(start=32, largest=4096), 30.0, 1.0
-    for _ in range(30):
-        size.record(size.tokens, fixed + each * size.tokens, budget=100.0)
-    assert 60 <= size.tokens <= 80  # 30 + 70 × 1 = 100
-
-
-def test_a_slice_cut_short_by_the_prompts_end_never_enlarges_the_next() -> None:
-    size = SliceSize(start=32, largest=4096)
-    size.record(3, 1.0, budget=1000.0)
-    assert size.tokens == 32
-
-
-def test_slices_never_vanish() -> None:
-    size = SliceSize(start=32, largest=4096)
-    for _ in range(20):
-        size.record(size.tokens, 10_000.0, budget=1.0)
-    assert size.tokens == SliceSize.SMALLEST
-
-
-def test_the_budget_follows_the_decode_step() -> None:
+def settled(step: float, per_token: float, decoding: int = 1) -> PrefillBudget:
+    """A budget that has seen many steps and slices of these costs, in milliseconds."""
     budget = PrefillBudget()
     for _ in range(100):
-        budget.record_step(10.0)
-        budget.record_slice(budget.tokens(True), 0.5 * budget.tokens(True), True)
-    assert 36 <= budget.tokens(True) <= 41  # 2 steps of 10 ms at 0.5 ms a token
+        budget.record_step(step)
+        tokens = budget.tokens(decoding, 1)
+        budget.record_slice(tokens, step + per_token * tokens)
+    return budget
+
+
+def test_a_slice_beside_running_rows_costs_two_steps() -> None:
+    assert 58 <= settled(step=30.0, per_token=0.5).tokens(decoding=4, reading=1) <= 61
+
+
+def test_many_waiting_rows_may_pause_few_running_ones_longer() -> None:
+    budget = settled(step=30.0, per_token=0.5)
+    few = budget.tokens(decoding=7, reading=1)
+    many = budget.tokens(decoding=1, reading=7)
+    assert many > 10 * few
+
+
+def test_with_nothing_decoding_a_slice_is_as_long_as_the_idle_limit() -> None:
+    tokens = settled(step=30.0, per_token=0.5).tokens(decoding=0, reading=1)
+    assert tokens * 0.5 + 30.0 <= PrefillBudget.IDLE_MILLISECONDS * 1.02
+    assert tokens * 0.5 + 30.0 >= PrefillBudget.IDLE_MILLISECONDS * 0.9
+
+
+def test_slices_never_vanish_and_never_explode() -> None:
+    slow, fast = settled(step=1.0, per_token=1000.0), settled(step=1e-3, per_token=1e-9)
+    assert slow.tokens(1, 1) == PrefillBudget.SMALLEST
+    assert fast.tokens(0, 1) == PrefillBudget.LARGEST
