@@ -184,7 +184,10 @@ class BatchCache:
         """Raises UnbatchableError when the model asks for a cache kind with no batched form."""
         for cache in make_prompt_cache(model):
             if type(cache) is not KVCache:
-                raise UnbatchableError(f"{type(cache).__name__} has no batched form")
+                raise UnbatchableError(
+                    f"this model keeps a {type(cache).__name__}, which can't be batched here; "
+                    "use a model with full attention in every layer"
+                )
         self.rows = RowLengths()
         self.layers = [SlotKVCache(self.rows) for _ in model.layers]
 

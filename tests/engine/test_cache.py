@@ -89,7 +89,11 @@ def test_a_lone_row_takes_the_unbatched_path() -> None:
     assert layer.offset == 5
     assert isinstance(layer.offset, int)
     assert layer.make_mask(1) is None
-    assert layer.make_mask(3) == "causal" == reference.make_mask(3, False, None)
+    assert (
+        layer.make_mask(3)
+        == "causal"
+        == reference.make_mask(3, return_array=False, window_size=None)
+    )
 
 
 def test_masks_of_several_rows_are_causal_from_each_rows_own_end() -> None:
