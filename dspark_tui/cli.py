@@ -12,6 +12,7 @@ from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING
 
 from dspark_tui import __version__, config
+from dspark_tui.address import Address
 from dspark_tui.params import PaneParams, ParamError, updated
 from dspark_tui.paths import Paths, tilde
 
@@ -95,7 +96,7 @@ def run_workbench(args: argparse.Namespace) -> int:
     loaded = config.load(paths.config)
     try:
         apply_arguments(loaded, args)
-    except ParamError as error:
+    except ValueError as error:
         return refuse(str(error))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return refuse("the workbench needs a terminal; `dspark-tui serve` runs without one")
@@ -135,17 +136,19 @@ def run_app(app: DsparkApp) -> str:
 
 
 def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
-    """Let the command line win over config.toml. Raises ParamError with one line."""
+    """Let the command line win over config.toml. Raises ValueError with one line."""
     for key in ("model", "max_batch", "precision", "attach", "theme", "ascii"):
         value = getattr(args, key)
         if value is not None:
             loaded.set(key, value, COMMAND_LINE)
     if not 1 <= loaded.settings.max_batch <= config.BATCH_LIMIT:
-        raise ParamError(f"--max-batch takes a whole number from 1 to {config.BATCH_LIMIT}")
+        raise ValueError(f"--max-batch takes a whole number from 1 to {config.BATCH_LIMIT}")
+    if loaded.settings.attach:
+        Address.parse(loaded.settings.attach)
     if args.pane:
         panes = tuple(pane_of(words) for words in args.pane)
         if len(panes) > config.MAX_PANES:
-            raise ParamError(f"--pane opens at most {config.MAX_PANES} panes")
+            raise ValueError(f"--pane opens at most {config.MAX_PANES} panes")
         loaded.set("panes", panes, COMMAND_LINE)
 
 

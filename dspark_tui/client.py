@@ -11,13 +11,12 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 from httpx_sse import EventSource
 
+from dspark_tui.address import Address
 from dspark_tui.session import Message
 from engine import events
 from engine.events import Event
@@ -28,7 +27,8 @@ CONNECT_TIMEOUT = 10.0
 RECONNECT_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before each try to follow the events again; the last one repeats."""
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CANCELLED = "cancelled"
+"""How our engine ends an answer that somebody cancelled: as an error's code."""
 
 
 class ClientError(Exception):
@@ -41,32 +41,6 @@ class ConnectionLostError(ClientError):
 
 class NoEventsError(ClientError):
     """The server is a plain OpenAI-compatible one: it doesn't publish its batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server listens: a URL, or the path of a Unix socket."""
-
-    url: str
-    socket: Path | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """From http(s)://host:port[/v1], unix:///path or a socket's path. Raises ValueError."""
-        parts = urlsplit(text)
-        if parts.scheme == "unix" or (not parts.scheme and text.startswith("/")):
-            return cls("http://engine", Path(parts.path))
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError(f"{text!r} is no address; give http://HOST:PORT or unix:///PATH")
-        return cls(text.rstrip("/").removesuffix("/v1"))
-
-    @property
-    def local(self) -> bool:
-        return self.socket is not None or urlsplit(self.url).hostname in LOOPBACK
-
-    def __str__(self) -> str:
-        """As messages name it; the path of a worker's socket would tell nobody anything."""
-        return "the engine" if self.socket else self.url
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +59,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The answer is complete. tokens: generated, None where the server doesn't say."""
+    """The answer is complete. reason: OpenAI's finish reason, or CANCELLED. tokens: generated,
+    None where the server doesn't say."""
 
     reason: str
     tokens: int | None
@@ -215,6 +190,9 @@ async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
             break
         chunk = json.loads(frame.data)
         if error := chunk.get("error"):
+            if isinstance(error, dict) and error.get("code") == CANCELLED:
+                yield Ended(CANCELLED, tokens)
+                return
             raise ClientError(_one_line(error))
         for choice in chunk.get("choices") or []:
             if text := (choice.get("delta") or {}).get("content"):

@@ -115,9 +115,13 @@ class _Reader:
             return (defaults, defaults)
         if len(tables) > MAX_PANES:
             self._problem("pane", f"appears {len(tables)} times; the first {MAX_PANES} open")
-        return tuple(self._params(defaults, table, "pane") for table in tables[:MAX_PANES])
+        return tuple(
+            self._params(defaults, table, "pane", nth)
+            for nth, table in enumerate(tables[:MAX_PANES])
+        )
 
-    def _params(self, base: PaneParams, table: Any, section: str) -> PaneParams:
+    def _params(self, base: PaneParams, table: Any, section: str, nth: int = 0) -> PaneParams:
+        """`base` with the table's values. nth: which of the tables of that name it is."""
         if not isinstance(table, dict):
             self._problem(section, "is a table of pane parameters")
             return base
@@ -130,13 +134,26 @@ class _Reader:
                 text = (
                     "is not a pane parameter" if key not in FIELDS else str(error)[len(key) + 1 :]
                 )
-                self._problem(key, text, hint)
+                self._problem(key, text, hint, (section, nth))
         return base
 
-    def _problem(self, key: str, text: str, hint: str = "") -> None:
-        pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\]]""")
-        line = next((n for n, line in enumerate(self.lines, 1) if pattern.match(line)), 0)
+    def _problem(
+        self, key: str, text: str, hint: str = "", table: tuple[str, int] | None = None
+    ) -> None:
+        """table: the name and number of the table the key is in."""
+        start = self._opening(*table) if table else 0
+        line = next((n for n in self._lines_with(key) if n >= start), 0)
         self.loaded.problems.append(Problem(self.path, line, key, text, hint))
+
+    def _opening(self, name: str, nth: int) -> int:
+        """The line of the nth table of that name; written inline, they may share one."""
+        lines = self._lines_with(name)
+        return lines[min(nth, len(lines) - 1)]
+
+    def _lines_with(self, key: str) -> list[int]:
+        """The lines that set a key or open a table of that name; [0] if none can be found."""
+        pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\]]""")
+        return [n for n, line in enumerate(self.lines, 1) if pattern.match(line)] or [0]
 
 
 def _syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> Problem:

@@ -13,6 +13,7 @@ from itertools import chain, repeat
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from dspark_tui.address import Address
 from dspark_tui.live import EngineClock, LiveState
 from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
 from engine.events import EngineStatus, Finished, Phase, Progress, Snapshot, Status
@@ -69,10 +70,8 @@ class EngineLink:
         # httpx takes as long to import as Textual: the screen must not wait for it
         client = await asyncio.to_thread(_import_client)
         socket = self.worker.socket if self.worker is not None else None
-        address = client.Address("http://engine", socket) if socket else None
-        self._client = client.EngineClient(
-            address or client.Address.parse(self._address), self._api_key
-        )
+        address = Address.of_socket(socket) if socket else Address.parse(self._address)
+        self._client = client.EngineClient(address, self._api_key)
         self._follower = asyncio.create_task(self._follow(), name="events")
 
     async def restart(self) -> None:

@@ -64,7 +64,7 @@ class Run:
             self._failed(error)
 
     async def _receive(self) -> None:
-        from dspark_tui.client import Accepted, Ended, Text
+        from dspark_tui.client import CANCELLED, Accepted, Ended, Text
 
         self.turn.status, self.sent = TurnStatus.SENT, time.monotonic()
         params = self.pane.params
@@ -79,7 +79,7 @@ class Run:
                 case Ended():
                     self.tokens = update.tokens or self.tokens
                     self.reason = update.reason
-        stopped = self.reason == "cancelled"
+        stopped = self.reason == CANCELLED
         self.turn.status = TurnStatus.STOPPED if stopped else TurnStatus.DONE
 
     def _received(self, text: str) -> None:

@@ -173,10 +173,10 @@ class Workbench(Screen[None]):
         self._composer.insert("\n")
 
     def action_leave(self) -> None:
-        self._grid.active.focus()
+        self.set_focus(self._grid.active)
 
     def action_compose(self) -> None:
-        self._composer.focus()
+        self.set_focus(self._composer)
 
     def action_step_back(self) -> None:
         """One step for each press, and never out of the app."""
@@ -232,7 +232,7 @@ class Workbench(Screen[None]):
         self.session.active = conversation
         self._describe()
         if isinstance(self.focused, Pane) or self.focused is None:
-            self._grid.active.focus()
+            self.set_focus(self._grid.active)
 
     def action_go(self, number: str) -> None:
         conversation = self.session.numbered(int(number))

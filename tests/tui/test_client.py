@@ -11,9 +11,9 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
+from dspark_tui.address import Address
 from dspark_tui.client import (
     Accepted,
-    Address,
     ClientError,
     ConnectionLostError,
     Disconnected,

@@ -1,0 +1,39 @@
+"""Where a server listens. Apart from the client, whose HTTP library is slow to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens: a URL, or the path of a Unix socket."""
+
+    url: str
+    socket: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """From http(s)://host:port[/v1], unix:///path or a socket's path. Raises ValueError."""
+        parts = urlsplit(text)
+        if parts.scheme == "unix" or (not parts.scheme and text.startswith("/")):
+            return cls.of_socket(Path(parts.path))
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError(f"{text!r} is no address; give http://HOST:PORT or unix:///PATH")
+        return cls(text.rstrip("/").removesuffix("/v1"))
+
+    @classmethod
+    def of_socket(cls, path: Path) -> Address:
+        return cls("http://engine", path)
+
+    @property
+    def local(self) -> bool:
+        return self.socket is not None or urlsplit(self.url).hostname in LOOPBACK
+
+    def __str__(self) -> str:
+        """As messages name it; the path of a worker's socket would tell nobody anything."""
+        return "the engine" if self.socket else self.url

@@ -1,0 +1,129 @@
+"""The command line: what it takes, what it refuses, and how little it imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dspark_tui import __version__, cli, config
+from dspark_tui.params import PaneParams
+
+HEAVY = ("textual", "rich", "httpx", "mlx", "mlx_lm", "transformers", "fastapi", "numpy")
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_nothing_heavy(option: str) -> None:
+    code = (
+        "import sys\nfrom dspark_tui import cli\n"
+        f"try: cli.main(['{option}'])\nexcept SystemExit as end: assert not end.code\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = python(code)
+    assert done.stderr.strip() == "[]"
+    assert ("--attach" in done.stdout) == (option == "--help")
+
+
+def test_help_names_the_commands_that_exist() -> None:
+    for name in cli.COMMANDS:
+        with pytest.raises(SystemExit) as end:
+            cli.main([name, "--help"])
+        assert end.value.code == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"dspark-tui {__version__}\n"
+
+
+def test_the_command_line_wins_over_the_file(isolated_home: Path) -> None:
+    loaded = config.Loaded()
+    loaded.set("theme", "paper", "config.toml")
+    loaded.set("max_batch", 2, "config.toml")
+    line = ["--max-batch", "4", "--pane", "name=a", "temperature=0", "--pane", "seed=7"]
+    cli.apply_arguments(loaded, cli.build_parser().parse_args(line))
+    assert loaded.settings.theme == "paper"
+    assert loaded.settings.max_batch == 4
+    assert loaded.sources["max_batch"] == cli.COMMAND_LINE
+    assert loaded.settings.panes == (PaneParams(name="a", temperature=0), PaneParams(seed=7))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["--max-batch", "0"], "from 1 to 256"),
+        (["--pane", "temperature"], "K=V words"),
+        (["--pane", "temprature=1"], "did you mean temperature?"),
+        (["--pane", "temperature=hot"], "temperature takes a number between 0 and 2"),
+        (["--pane", "top_p=nan"], "top_p takes a number"),
+        (["--attach", "localhost:80"], "http://HOST:PORT"),
+        (["--pane", "seed=1"] * 9, "at most 8"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_and_exit_2(
+    line: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(line) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_without_a_terminal_it_says_what_would_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    assert "dspark-tui serve" in capsys.readouterr().err
+
+
+def test_check_config(isolated_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--check-config"]) == 0
+    path = cli.Paths.of_user().config
+    path.parent.mkdir(parents=True)
+    path.write_text("modle = 'x'\n")
+    assert cli.main(["--check-config"]) == 2
+    assert "config.toml:1: modle is not a setting (did you mean model?)" in capsys.readouterr().err
+
+
+def test_config_shows_values_with_their_sources_as_toml(
+    isolated_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = cli.Paths.of_user().config
+    path.parent.mkdir(parents=True)
+    path.write_text("max_batch = 3\n[[pane]]\nname = 'a \"b\"'\n")
+    assert cli.main(["config"]) == 0
+    shown = capsys.readouterr().out
+    assert str(path) in shown
+    assert "max_batch = 3  # config.toml" in shown
+    assert 'theme = ""  # default' in shown
+    path.write_text(shown)
+    assert config.load(path).problems == []
+    assert config.load(path).settings.panes[0].name == 'a "b"'
+
+
+def test_a_fault_of_ours_is_one_line_with_the_log_s_place(
+    isolated_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: object) -> int:
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr(cli, "run_workbench", broken)
+    assert cli.main([]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("dspark-tui failed: ZeroDivisionError: a; ")
+    log = cli.Paths.of_user().log
+    assert str(log) in error
+    assert "Traceback" in log.read_text()
+
+
+def test_a_home_that_cannot_be_written_is_one_notice(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    paths = cli.Paths(blocked, blocked / "s", blocked / "log" / "w.log", blocked / "e")
+    (notice,) = cli.start_log(paths)
+    assert "can't be written" in notice

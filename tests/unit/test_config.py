@@ -1,0 +1,131 @@
+"""The user's config file, right and wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dspark_tui import config
+from dspark_tui.config import Settings
+from dspark_tui.params import PaneParams
+from dspark_tui.paths import Paths
+from dspark_tui.state import UiState
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def load(file: Path, text: str) -> config.Loaded:
+    file.write_text(text)
+    return config.load(file)
+
+
+def test_no_file_is_all_defaults(file: Path) -> None:
+    loaded = config.load(file)
+    assert loaded.settings == Settings()
+    assert loaded.problems == []
+
+
+def test_a_full_file(file: Path) -> None:
+    loaded = load(
+        file,
+        """
+        model = "org/name"
+        max_batch = 4
+        precision = "fp32"
+        theme = "paper"
+        ascii = true
+        panel = "large"
+        [defaults]
+        max_tokens = 100
+        [[pane]]
+        name = "cold"
+        temperature = 0
+        [[pane]]
+        name = "hot"
+        temperature = 1.5
+        seed = 7
+        """,
+    )
+    assert loaded.problems == []
+    settings = loaded.settings
+    assert (settings.model, settings.max_batch, settings.ascii) == ("org/name", 4, True)
+    assert settings.panes == (
+        PaneParams(name="cold", temperature=0, max_tokens=100),
+        PaneParams(name="hot", temperature=1.5, max_tokens=100, seed=7),
+    )
+    assert set(loaded.sources) >= {"model", "panes", "theme"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("\nmodle = 'x'", 2, ["modle", "not a setting", "did you mean model?"]),
+        ("max_batch = 0", 1, ["max_batch", "from 1 to 256", "not 0"]),
+        ("max_batch = true", 1, ["whole number"]),
+        ("panel = 'huge'", 1, ["off, small"]),
+        ("ascii = 'yes'", 1, ["true or false"]),
+        (
+            "ascii = true\n\n[[pane]]\ntemprature = 1",
+            4,
+            ["temprature", "did you mean temperature?"],
+        ),
+        ("[[pane]]\ntop_p = 0", 2, ["top_p", "above 0, up to 1"]),
+        ("[[pane]]\ntop_p = 1\n[[pane]]\ntop_p = 2", 4, ["top_p"]),
+        ("pane = 3", 1, ["[[pane]]"]),
+        ("[defaults]\nseed = -1", 2, ["seed", "whole number"]),
+        ("a = 1\nb = [1,\n", 2, ["not valid TOML"]),
+        ("a = = 1", 1, ["not valid TOML"]),
+    ],
+)
+def test_a_problem_names_file_line_key_and_what_would_be_right(
+    file: Path, text: str, line: int, words: list[str]
+) -> None:
+    problem = load(file, text).problems[-1]
+    assert problem.line == line
+    shown = str(problem)
+    assert f"config.toml:{line}:" in shown
+    assert "\n" not in shown
+    for word in words:
+        assert word in shown
+
+
+def test_one_wrong_value_costs_only_itself(file: Path) -> None:
+    loaded = load(file, "max_batch = 'many'\ntheme = 'paper'")
+    assert loaded.settings == Settings(theme="paper")
+    assert len(loaded.problems) == 1
+
+
+def test_nine_panes_open_eight(file: Path) -> None:
+    loaded = load(file, "[[pane]]\n" * 9)
+    assert len(loaded.settings.panes) == 8
+    assert "the first 8 open" in str(loaded.problems[0])
+
+
+def test_a_file_that_cannot_be_read_is_one_problem(tmp_path: Path, file: Path) -> None:
+    assert "can't be read" in str(config.load(tmp_path).problems[0])
+    file.write_bytes(b"\xff\xfe\x00")
+    assert "not UTF-8" in str(config.load(file).problems[0])
+
+
+def test_state_survives_a_round_trip_and_nonsense(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "state.toml"
+    assert UiState.load(path) == UiState()
+    state = UiState(theme="paper", panel="full", target="this")
+    state.save(path)
+    assert UiState.load(path) == state
+    path.write_text("theme = [[")
+    assert UiState.load(path) == UiState()
+    path.write_text("theme = 3\nunknown = 'x'\npanel = 'off'")
+    assert UiState.load(path) == UiState(panel="off")
+
+
+def test_the_user_s_paths_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x/config")
+    paths = Paths.of_user()
+    if str(paths.config).startswith("/x"):  # elsewhere the system has its own places
+        assert paths.config == Path("/x/config/dspark-tui/config.toml")
+    assert paths.log.name == "workbench.log"

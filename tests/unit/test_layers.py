@@ -1,0 +1,92 @@
+"""The arrows between packages, read from the imports themselves."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODEL_LIBRARIES = ("mlx", "mlx_lm", "transformers")
+UI_MAY_IMPORT = ("engine.types", "engine.events", "engine.state")
+UI_COMMANDS = ROOT / "dspark_tui" / "commands"
+PURE = (
+    "actions",
+    "config",
+    "lanes",
+    "live",
+    "params",
+    "paths",
+    "session",
+    "state",
+    "wrap",
+    "widths",
+)
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Every module a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module in ("engine", "dspark_tui"):
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", files("engine"), ids=lambda f: str(f.relative_to(ROOT)))
+def test_the_engine_knows_no_screen(file: Path) -> None:
+    assert not [m for m in imports(file) if within(m, ("dspark_tui", "textual", "rich"))]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in files("dspark_tui") if UI_COMMANDS not in file.parents],
+    ids=lambda f: str(f.relative_to(ROOT)),
+)
+def test_the_workbench_reaches_the_engine_by_its_protocol_only(file: Path) -> None:
+    found = [m for m in imports(file) if within(m, ("engine",)) and m != "engine"]
+    assert not [m for m in found if not within(m, UI_MAY_IMPORT)]
+    assert not [m for m in imports(file) if within(m, MODEL_LIBRARIES)]
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_plain_state_needs_no_textual(name: str) -> None:
+    file = ROOT / "dspark_tui" / f"{name}.py"
+    assert not [m for m in imports(file) if within(m, ("textual", "rich.console"))]
+
+
+def test_the_running_workbench_has_loaded_no_model_library() -> None:
+    code = (
+        "import sys, dspark_tui.app, dspark_tui.client, dspark_tui.screens.params\n"
+        f"print([m for m in {MODEL_LIBRARIES!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_style_selects_everything() -> None:
+    """A universal selector makes every change of a class restyle every widget."""
+    for file in (ROOT / "dspark_tui").rglob("*.tcss"):
+        for line in file.read_text().splitlines():
+            if line.rstrip().endswith(("{", ",")):
+                assert "*" not in line, f"{file.name}: {line}"
+
+
+def test_the_first_frame_waits_for_no_http_library() -> None:
+    code = "import sys, dspark_tui.app; print('httpx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
