@@ -31,6 +31,7 @@ class Glyphs:
     dash: str
     divide: str
     rule: str
+    thumb: str
     levels: str
 
 
@@ -54,6 +55,7 @@ DEFAULT = Glyphs(
     dash="-",
     divide="/",
     rule="│",
+    thumb="▐",
     levels="",
 )
 RICH = Glyphs(
@@ -76,6 +78,7 @@ RICH = Glyphs(
     dash="-",
     divide="÷",
     rule="│",
+    thumb="▐",
     levels="▁▂▃▄▅▆▇█",
 )
 ASCII = Glyphs(
@@ -98,5 +101,6 @@ ASCII = Glyphs(
     dash="-",
     divide="/",
     rule="|",
+    thumb="#",
     levels="",
 )

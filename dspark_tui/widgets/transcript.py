@@ -10,7 +10,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.cache import LRUCache
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -37,14 +37,15 @@ class Transcript(ScrollView):
     """Follows the end while the reader is there, and stays put when they are not."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{mark}" for mark in Mark} | {
-        "transcript--below"
+        "transcript--below",
+        "transcript--thumb",
     }
     DEFAULT_CSS = """
     Transcript {
-        padding: 0 1;
+        padding: 0 0 0 1;
         overflow-x: hidden;
-        scrollbar-gutter: stable;
-        scrollbar-size-vertical: 1;
+        overflow-y: scroll;  /* always scrollable, with a bar of our own */
+        scrollbar-size-vertical: 0;
         & > .transcript--sign { color: $role-sign; }
         & > .transcript--heading {
             color: $role-heading;
@@ -62,6 +63,7 @@ class Transcript(ScrollView):
         & > .transcript--note { color: $role-dim; }
         & > .transcript--footer { color: $role-dim; }
         & > .transcript--marked { color: $role-warning; }
+        & > .transcript--thumb { color: $role-dim; }
         & > .transcript--below {
             color: $role-below;
             background: $role-below-background;
@@ -212,22 +214,28 @@ class Transcript(ScrollView):
         self._following = True
 
     def _settle(self) -> None:
-        """Tell Textual about the new height, once, and keep the end in view if it is followed."""
-        height = self._text.height
-        grew = self.virtual_size.height != height
-        self.virtual_size = Size(self._text.width, height)
+        """Take the new height into account, once, and keep the end in view if it is followed."""
+        grew = self._resize_text()
         if self._following:
             self._scroll_to_row(self.max_scroll_y)
-        if not self._following:
-            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
-        elif grew:
+        if grew or not self._following:
             self.refresh()
         elif self._text.lines:
             rows = len(self._text.lines[-1].rows)
-            self.refresh_lines(height - rows, rows)
+            self.refresh_lines(self._text.height - rows, rows)
+
+    def _resize_text(self) -> bool:
+        """Tell Textual how far one can scroll; true if that changed.
+
+        Nothing else depends on it, so the layout of the whole screen that Textual would do at each
+        change is left out: with eight panes it is most of the work.
+        """
+        size = Size(self._text.width, self._text.height)
+        changed = size != self.virtual_size
+        self.set_reactive(Transcript.virtual_size, size)
+        return changed
 
     def _scroll_to_row(self, row: int) -> None:
-        # Not scroll_to: it does nothing until a view that just overflowed has its scrollbar.
         self.scroll_target_y = self.scroll_y = row
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -241,13 +249,13 @@ class Transcript(ScrollView):
         self._read = bottom if self._following else max(self._read, bottom)
 
     def on_resize(self) -> None:
-        width = self.scrollable_content_region.width
-        if not width:
+        width = self.size.width - 1  # the last column is the scrollbar's
+        if width < 1:
             return
         if width != self._text.width:
             self._text.rewrap(width)
             self._strips.clear()
-        self.virtual_size = Size(width, self._text.height)
+        self._resize_text()
         self._scroll_to_row(self.max_scroll_y if self._following else self._text.row(self._top))
         self._fitted = self.size
         self.refresh()
@@ -297,13 +305,25 @@ class Transcript(ScrollView):
         if y == self.size.height - 1 and self.new_lines:
             return self._below()
         if row >= self._text.height:
-            return Strip.blank(self._text.width, self._style(Mark.TEXT))
+            return Strip.blank(self.size.width, self._style(Mark.TEXT))
         number, part = self._text.find(row)
         if number not in self._strips:
             self._strips[number] = self._draw(self._text.lines[number], row - part)
         strip = self._strips[number][part]
         span = None if self._selection is None else self._selection.get_span(row)
-        return strip if span is None else self._highlight(strip, *span)
+        if span is not None:
+            strip = self._highlight(strip, *span)
+        return strip if self._following else self._with_thumb(strip, y)
+
+    def _with_thumb(self, strip: Strip, y: int) -> Strip:
+        """The row with its part of the scrollbar, which only shows away from the end."""
+        height, total = self.size.height, self._text.height
+        length = max(1, height * height // total)
+        top = round(self.scroll_y * (height - length) / max(1, self.max_scroll_y))
+        if not top <= y < top + length:
+            return strip
+        thumb = Strip([Segment(self._glyphs.thumb, self._style("thumb"))], 1)
+        return Strip.join([strip.crop(0, self._text.width), thumb])
 
     def _highlight(self, strip: Strip, start: int, end: int) -> Strip:
         style = self.screen.get_component_rich_style("screen--selection")
@@ -321,7 +341,7 @@ class Transcript(ScrollView):
         count = self.new_lines
         noun = "line" if count == 1 else "lines"
         text = f" {self._glyphs.below} {count} new {noun} below   G follows again"
-        return Strip([Segment(cut(text, self._text.width), self._style("below"))])
+        return Strip([Segment(cut(text, self.size.width), self._style("below"))])
 
     def _draw(self, line: Line, first_row: int) -> list[Strip]:
         """The line's rows as they are painted, each knowing its place for the mouse's selection."""
@@ -336,6 +356,7 @@ class Transcript(ScrollView):
                 if text:
                     segments.append(Segment(text, self._style(run.mark)))
             strip = Strip(segments).adjust_cell_length(self._text.width, filler)
+            strip = strip.adjust_cell_length(self._text.width + 1, self._style(Mark.TEXT))
             strips.append(strip.apply_offsets(0, first_row + number))
         return strips
 

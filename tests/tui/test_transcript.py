@@ -145,6 +145,23 @@ async def test_a_reader_is_not_dragged_and_is_told_what_came() -> None:
         assert 0 < view.new_lines < unread
 
 
+async def test_the_scrollbar_shows_where_the_reader_is_and_only_then() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("line\n" * 100)
+        await pilot.pause()
+        thumb = glyphs.DEFAULT.thumb
+        assert thumb not in shown(view)
+        view.scroll_to(y=0, animate=False)
+        await pilot.pause()
+        bar = [line[-1] for line in lines(view)]
+        assert bar[0] == thumb
+        assert bar.count(thumb) == 1
+        view.scroll_to(y=50, animate=False)
+        await pilot.pause()
+        assert [line[-1] for line in lines(view)].index(thumb) in (5, 6)
+
+
 async def test_new_text_in_the_last_row_alone_is_not_a_new_line() -> None:
     async with staged() as (view, pilot):
         view.begin_answer()
@@ -175,7 +192,7 @@ async def test_every_row_is_as_wide_as_the_pane_whatever_is_in_it(text: str) -> 
         view.end_answer(text, text)
         view.note(text)
         await pilot.pause()
-        width = view.scrollable_content_region.width
+        width = view.size.width
         for y in range(view.size.height):
             strip = view.render_line(y)
             assert strip.cell_length == cell_len(strip.text) == wcswidth(strip.text) == width
@@ -187,8 +204,8 @@ async def test_east_asian_text_fills_the_pane() -> None:
         view.append("光线进入水滴后会发生折射，然后在背面反射。" * 10)
         await pilot.pause()
         full = [line.rstrip() for line in lines(view) if line.strip()][:-1]
-        assert view.scrollable_content_region.width == 29
-        assert all(cell_len(line) >= 26 for line in full)
+        assert view.size.width == 31  # the last column is the scrollbar's
+        assert all(cell_len(line) >= 28 for line in full)
 
 
 async def test_brackets_are_text_everywhere() -> None:
@@ -282,7 +299,9 @@ async def test_a_resize_at_the_end_stays_at_the_end() -> None:
             assert shown(view).rstrip().endswith("end")
 
 
-async def test_an_append_wraps_one_line_and_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_append_wraps_one_line_and_lays_out_no_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """However long the chat is: this is what keeps eight streaming panes cheap."""
     async with staged() as (view, pilot):
         view.load([Turn("assistant", "some words here\n" * 500)])
@@ -296,11 +315,12 @@ async def test_an_append_wraps_one_line_and_sizes_once(monkeypatch: pytest.Monke
             real(line, width)
 
         monkeypatch.setattr(Line, "lay_out", lay_out)
-        sizes: list[object] = []
-        view.watch(view, "virtual_size", lambda size: sizes.append(size), init=False)
+        layouts: list[object] = []
+        pilot.app.screen.screen_layout_refresh_signal.subscribe(view, layouts.append)
         view.append("tail\nanother")
+        await pilot.pause()
         assert wrapped == ["tail", "another"]
-        assert len(sizes) == 1
+        assert layouts == []
 
 
 async def test_only_rows_in_view_are_styled(monkeypatch: pytest.MonkeyPatch) -> None:

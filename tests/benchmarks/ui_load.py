@@ -1,0 +1,193 @@
+"""The workbench in a real pseudo terminal of 200×50 while eight panes stream 30 tokens/s each.
+
+The engine is scripted, so that only the screen's own work is measured. Key to echo is from writing
+a key to the terminal until the draft with that key comes out of it; lag is how late a 10 ms
+heartbeat on the app's own event loop wakes; CPU is of the app's process alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+
+import pexpect
+
+PANES = 8
+RATE = 30
+SECONDS = 15.0
+IDLE = 10.0
+KEYS_APART = 0.23  # seconds; no multiple of the app's ticks
+DEADLINE = 60.0
+HEARTBEAT = 0.01
+QUIET_HEARTBEAT = 1.0  # while idleness is measured the heartbeat must not be what is measured
+ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()].|.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One turn of the heartbeat in the app: asleep from `start` to `end`, CPU seconds at `end`."""
+
+    start: float
+    end: float
+    cpu: float
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        engine = [sys.executable, "-m", "tests.tui.scripted_engine", "--socket", f"{folder}/e.sock"]
+        tokens = int(RATE * (SECONDS + 5))
+        engine += ["--rate", str(RATE), "--slots", str(PANES), "--tokens", str(tokens)]
+        process = subprocess.Popen(engine)
+        try:
+            report(folder, tokens)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def report(folder: Path, tokens: int) -> None:
+    until((folder / "e.sock").exists)
+    terminal = Terminal(folder, tokens)
+    first_paint = terminal.until_shown(b"to 1 2")
+    terminal.until_shown(b" tok")
+    busy_from = time.monotonic()
+    echoes = [terminal.echo(n) for n in range(int(SECONDS / KEYS_APART))]
+    busy_to = time.monotonic()
+    terminal.drain(tokens / RATE - (busy_to - busy_from) + 3)
+    idle_from = time.monotonic()
+    idle_bytes = terminal.drain(IDLE)
+    beats = terminal.beats()
+    terminal.close()
+    busy = [beat for beat in beats if busy_from <= beat.start and beat.end <= busy_to]
+    idle = [beat for beat in beats if beat.start >= idle_from]
+    lags = [beat.end - beat.start - HEARTBEAT for beat in busy]
+    row("first paint", first_paint, "s", "0.50")
+    row("key to echo, p50", percentile(echoes, 50) * 1000, "ms")
+    row("key to echo, p95", percentile(echoes, 95) * 1000, "ms", "50")
+    row("event loop lag, p99", percentile(lags, 99) * 1000, "ms", "60")
+    row("event loop lag, worst", max(lags) * 1000, "ms")
+    row("CPU while streaming", cpu_share(busy) * 100, "% of a core", "40")
+    row("CPU while idle", cpu_share(idle) * 100, "% of a core", "1")
+    row("written while idle", idle_bytes, "bytes", "0")
+
+
+def row(what: str, value: float, unit: str, target: str = "") -> None:
+    goal = f"  (at most {target})" if target else ""
+    print(f"{what:24}{value:10.2f} {unit}{goal}", flush=True)
+
+
+def percentile(values: list[float], percent: int) -> float:
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def cpu_share(beats: list[Beat]) -> float:
+    return (beats[-1].cpu - beats[0].cpu) / (beats[-1].end - beats[0].end)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("what the benchmark waits for never came")
+        time.sleep(0.01)
+
+
+class Terminal:
+    """A pseudo terminal with the workbench in it."""
+
+    def __init__(self, folder: Path, tokens: int) -> None:
+        self._beats = folder / "beats"
+        panes = [word for _ in range(PANES) for word in ("--pane", f"max_tokens={tokens + 1}")]
+        arguments = ["-m", "tests.benchmarks.ui_load", str(self._beats)]
+        arguments += ["--attach", f"unix://{folder}/e.sock", "-p", "hello", *panes]
+        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": f"{folder}/config"}
+        environment |= {"XDG_STATE_HOME": f"{folder}/state", "XDG_DATA_HOME": f"{folder}/data"}
+        self._started = time.monotonic()
+        self._child = pexpect.spawn(
+            sys.executable, arguments, dimensions=(50, 200), env=environment, timeout=None
+        )
+        self._child.delaybeforesend = None  # pexpect's pause of 50 ms would count as ours
+        self._seen = b""
+        self._draft = ""
+        self._child.send(b"\x1b[?2026;2$y")  # yes, frames may be synchronised
+
+    def until_shown(self, text: bytes) -> float:
+        """Seconds from the start until `text` was on screen."""
+        until(lambda: self._read() and text in ESCAPES.sub(b"", self._seen))
+        self._seen = b""
+        return time.monotonic() - self._started
+
+    def echo(self, number: int) -> float:
+        """Seconds until the next key of the draft shows."""
+        self.drain(KEYS_APART)
+        self._draft += "ZQXJ"[number % 4]
+        self._seen = b""
+        sent = time.monotonic()
+        self._child.send(self._draft[-1])
+        wanted = self._draft.encode()
+        while wanted not in self._seen:
+            if time.monotonic() - sent > DEADLINE:
+                raise TimeoutError(f"the draft {self._draft} never showed")
+            self._read()
+        return time.monotonic() - sent
+
+    def drain(self, seconds: float) -> int:
+        """Bytes written in that time."""
+        end, count = time.monotonic() + seconds, 0
+        while (left := end - time.monotonic()) > 0:
+            count += self._read(left)
+        return count
+
+    def beats(self) -> list[Beat]:
+        lines = self._beats.read_text().splitlines()
+        return [Beat(*map(float, line.split())) for line in lines if len(line.split()) == 3]
+
+    def close(self) -> None:
+        self._child.close(force=True)
+
+    def _read(self, timeout: float = 0.05) -> int:
+        try:
+            data: bytes = self._child.read_nonblocking(65536, timeout)
+        except pexpect.TIMEOUT:
+            return 0
+        self._seen += data
+        return len(data)
+
+
+def workbench(beats: Path, arguments: list[str]) -> int:
+    """The workbench as users start it, with a heartbeat on its event loop."""
+    from dspark_tui import cli
+    from dspark_tui.app import DsparkApp
+
+    mounted = DsparkApp.on_mount
+
+    def on_mount(app: DsparkApp) -> None:
+        mounted(app)
+        app.run_worker(beat(app, beats))
+
+    DsparkApp.on_mount = on_mount  # type: ignore[method-assign]
+    return cli.main(arguments)
+
+
+async def beat(app: object, path: Path) -> None:
+    with path.open("w", buffering=1) as file:
+        while True:
+            start = time.monotonic()
+            runs = app.workbench.runs  # type: ignore[attr-defined]
+            await asyncio.sleep(HEARTBEAT if any(True for _ in runs) else QUIET_HEARTBEAT)
+            file.write(f"{start} {time.monotonic()} {time.process_time()}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(workbench(Path(sys.argv[1]), sys.argv[2:]))
