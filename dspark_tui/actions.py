@@ -47,7 +47,7 @@ ACTIONS: tuple[Action, ...] = (
         composer=("ctrl+j", "shift+enter", "alt+enter"), bar="newline", palette=False,
     ),
     Action(
-        "leave", "To the panes", "go to the panes, where single letters act; never stops anything",
+        "leave", "To the panes", "single letters act there; stops nothing",
         composer=("escape",), bar="panes", palette=False,
     ),
     Action("compose", "To the composer", "go back to typing", panes=("i", "enter"), bar="type"),

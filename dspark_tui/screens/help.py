@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,12 +12,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from dspark_tui.actions import ACTIONS, Context, keys_in_words
+from dspark_tui.actions import ACTIONS, Action, Context, key_name, keys_in_words
 
 INTRO = """\
-Typing and commands are kept apart. In the composer all letters are text and only chords act; \
-Esc goes to the panes, where single letters act; i or Enter comes back.
+Typing and commands are kept apart. In the composer letters are text and only chords act; \
+Esc goes to the panes, where single letters act; i or Enter comes back. ^ is Ctrl.
 """
+TYPING_WIDTH = 11
+PANES_WIDTH = 14
 
 
 class Help(ModalScreen[None]):
@@ -27,26 +30,30 @@ class Help(ModalScreen[None]):
             sheet.border_title = "keys"
             sheet.border_subtitle = "Esc closes"
             yield Static(INTRO, markup=False)
-            yield Static(_table())
+            yield Static(id="table", markup=False)
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
 
+    def on_resize(self) -> None:
+        sheet = self.query_one(VerticalScroll)
+        self.query_one("#table", Static).update(_table(sheet.scrollable_content_region.width))
 
-def _table() -> Content:
-    rows = [
-        (keys_in_words(a, Context.COMPOSER), keys_in_words(a, Context.PANES), a) for a in ACTIONS
-    ]
-    left = max(len(row[0]) for row in rows) + 2
-    middle = max(len(row[1]) for row in rows) + 2
-    lines = [Content.styled(f"{'typing':<{left}}{'panes':<{middle}}", "bold $text-muted")]
-    for composer, panes, action in rows:
-        lines.append(
-            Content.assemble(
-                (f"{composer:<{left}}", "$primary"),
-                (f"{panes:<{middle}}", "$primary"),
-                action.label,
-                (f"  {action.help}", "$text-muted"),
-            )
-        )
-    return Content("\n").join(lines)
+
+def _table(width: int) -> Content:
+    heading = f"{'typing':<{TYPING_WIDTH}}{'panes':<{PANES_WIDTH}}"
+    return Content("\n").join(
+        [Content.styled(heading, "bold"), *(_entry(action, width) for action in ACTIONS)]
+    )
+
+
+def _entry(action: Action, width: int) -> Content:
+    """An action's keys and what it does, continued under itself where it is long."""
+    typing = action.keys(Context.COMPOSER)
+    keys = f"{key_name(typing[0]) if typing else '':<{TYPING_WIDTH}}"
+    keys += f"{keys_in_words(action, Context.PANES):<{PANES_WIDTH}}"
+    words = f"{action.label}: {action.help}"
+    first, *rest = wrap(words, max(20, width - len(keys)))
+    label, text = first[: len(action.label)], first[len(action.label) :]
+    more = "".join(f"\n{'':{len(keys)}}{line}" for line in rest)
+    return Content.assemble((keys, "$role-strong"), label, (text, "$role-dim"), (more, "$role-dim"))

@@ -37,7 +37,7 @@ class ParamsForm(ModalScreen[PaneParams | None]):
             with Horizontal(classes="field"):
                 yield Label(FIELDS["name"].label)
                 yield Input(params.name, id="name", compact=True, placeholder=FIELDS["name"].hint)
-            with Horizontal(classes="field"):
+            with Horizontal(classes="field", id="system-field"):
                 yield Label(FIELDS["system"].label)
                 yield TextArea(params.system, id="system", compact=True, tab_behavior="focus")
             with Grid(classes="numbers"):
