@@ -54,6 +54,6 @@ def _entry(action: Action, width: int) -> Content:
     keys += f"{keys_in_words(action, Context.PANES):<{PANES_WIDTH}}"
     words = f"{action.label}: {action.help}"
     first, *rest = wrap(words, max(20, width - len(keys)))
-    label, text = first[: len(action.label)], first[len(action.label) :]
     more = "".join(f"\n{'':{len(keys)}}{line}" for line in rest)
-    return Content.assemble((keys, "$role-strong"), label, (text, "$role-dim"), (more, "$role-dim"))
+    described = Content(first + more).stylize("bold", 0, len(action.label))
+    return Content.assemble((keys, "$role-strong"), described)
