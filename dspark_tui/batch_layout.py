@@ -85,7 +85,7 @@ def _width(state: LiveState, now: float) -> list[Row]:
         return []
     mean = state.widths.mean(start, state.end(now))
     running = sum(lane.request.phase is Phase.DECODE for lane in state.lanes)
-    words = f"{running}, max {peak}, mean {mean:.1f}"
+    words = (f"{running}, " if running else "") + f"max {peak}, mean {mean:.1f}"
     return [(Part("batch width ", "dim"), Part(words, "text"))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.lanes import Axis, Cell, Lane, lane_cells
@@ -73,21 +73,29 @@ class LaneTable:
     def _running(self) -> Row:
         """The running width over the lanes' axis."""
         middles = [time for time in self.axis.middles if time <= self.now]
-        line = "".join(self._level(width) for width in self.state.widths.at(middles))
+        widths = self.state.widths.at(middles)
+        line = self._columns(widths) if self.glyphs.levels else self._digits(widths)
         lead = sum(column.width for column in self.before)
         return (
             Part("running".ljust(lead), "dim"),
             Part(line.ljust(self.axis.columns), "width"),
         )
 
-    def _level(self, width: int) -> str:
-        """One column: as tall as the share of the slots it fills, or the number itself."""
+    def _columns(self, widths: list[int]) -> str:
+        """As tall as the share of the slots that is in use."""
         levels, slots = self.glyphs.levels, max(1, self.state.engine.slots)
-        if not width:
-            return " "
-        if not levels:
-            return str(width) if width < 10 else "+"
-        return levels[min(len(levels), -(-width * len(levels) // slots)) - 1]
+        heights = (min(len(levels), -(-width * len(levels) // slots)) for width in widths)
+        return "".join(levels[height - 1] if height else " " for height in heights)
+
+    def _digits(self, widths: list[int]) -> str:
+        """The number where it changes, then a line while it stays."""
+        line = ""
+        for before, width in pairwise([0, *widths]):
+            if width == before:
+                line += self.glyphs.bar_left if width else " "
+            else:
+                line += str(width)[-1] if width < 10 else "+"
+        return line
 
     def _slots(self) -> Row:
         parts = [Part("slots  ", "dim")]

@@ -18,7 +18,6 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from dspark_tui.roles import MARKDOWN, PALETTE, ROLES, colour, palette_of, text_variables
-from dspark_tui.roles import role_variables as role_variables
 
 SCHEMA = 1
 MIN_CONTRAST = 4.5

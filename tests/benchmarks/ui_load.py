@@ -71,14 +71,14 @@ def report(folder: Path, tokens: int) -> None:
     busy = [beat for beat in beats if busy_from <= beat.start and beat.end <= busy_to]
     idle = [beat for beat in beats if beat.start >= idle_from]
     lags = [beat.end - beat.start - HEARTBEAT for beat in busy]
-    row("first paint", first_paint, "s", "0.50")
+    row("first paint, 8 panes", first_paint, "s", "0.50")
     row("key to echo, p50", percentile(echoes, 50) * 1000, "ms")
     row("key to echo, p95", percentile(echoes, 95) * 1000, "ms", "50")
     row("event loop lag, p99", percentile(lags, 99) * 1000, "ms", "60")
     row("event loop lag, worst", max(lags) * 1000, "ms")
     row("CPU while streaming", cpu_share(busy) * 100, "% of a core", "40")
     row("CPU while idle", cpu_share(idle) * 100, "% of a core", "1")
-    row("written while idle", idle_bytes, "bytes", "0")
+    row("written while idle", idle_bytes / IDLE, "bytes/s")
 
 
 def row(what: str, value: float, unit: str, target: str = "") -> None:

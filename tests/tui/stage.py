@@ -5,13 +5,14 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
-from dspark_tui.theming import load_themes, role_variables
+from dspark_tui.roles import role_variables
+from dspark_tui.theming import load_themes
 
 
 class Stage(App[None]):
     """Shows `widget` in a shipped theme."""
 
-    CSS = "Screen { layers: base; } Transcript { border: round $role-pane-blur; }"
+    CSS = "Transcript { border: round $role-pane-blur; }"
 
     def __init__(self, widget: Widget) -> None:
         super().__init__()

@@ -68,16 +68,10 @@ def test_five_lines_at_eighty_columns_say_what_matters() -> None:
 
 def test_nine_lines_show_every_lane_the_width_and_the_slots() -> None:
     rows = drawn(state_of(burst()), 116, 9)
-    assert [row[:3].strip() for row in rows] == [
-        "req",
-        *(f"r{n}" for n in range(1, 7)),
-        "run",
-        "slo",
-    ]
-    assert rows[1].startswith(
-        "r1  1 control   ╌━━━━━━━━━━━╍╍╍━━━━━━━━━━━━━━━━━━━━✓     14.0  251   18.7"
-    )
-    assert rows[7].startswith("running          3333333333333333233333344444444444")
+    heads = ["request", "r1", "r2", "r3", "r4", "r5", "r6", "running", "slots"]
+    assert [row.split()[0] for row in rows] == heads
+    assert rows[1].startswith("r1  1 control   ╌━━━━━━━━━━━╍╍╍━━━━━━━━━━━━━━━━━━━━✓     14.0  251")
+    assert rows[7].startswith("running          3───────────────23─────4──────────3─")
     assert "▮ r3   ▮ r4   ▮ r5   ▯ free" in rows[8]
     assert "r4 r5 joined mid-flight" in rows[4]
     assert "r4 held up 3 rows for 1.0 s (prefill)" in rows[6]
@@ -153,7 +147,7 @@ def test_a_failed_engine_says_why_in_full() -> None:
     failed = Status(START, EngineStatus.FAILED, error=why)
     rows = drawn(state_of([snapshot(), failed]), 78, 9)
     assert "! no model at /models/[x]: a long reason" in "\n".join(rows)
-    assert rows[-1].endswith("end") or any(row.endswith("end") for row in rows)
+    assert any(row.endswith("end") for row in rows)
 
 
 def test_an_idle_engine_explains_what_will_appear() -> None:
