@@ -51,6 +51,14 @@ class Line:
             self.hang = hang(text, self.fence)
         self.rows = wrap(self.drawn, width, self.hang)
 
+    def source_between(self, start: int, end: int | None) -> str:
+        """Source text under drawn[start:end]; where it is drawn otherwise, as it is drawn."""
+        text = self.drawn[len(self.prefix) :]
+        if len(text) == len(self.source):
+            text = self.source
+        chrome = len(self.prefix)
+        return text[max(0, start - chrome) : None if end is None else max(0, end - chrome)]
+
     @property
     def runs(self) -> list[Run]:
         """The drawn text with its meaning."""
@@ -68,6 +76,7 @@ class TextRows:
         self.lines: list[Line] = []
         self.width = 1
         self._starts: list[int] = []  # first row of each line
+        self._changed_from = 0
 
     @property
     def height(self) -> int:
@@ -84,20 +93,29 @@ class TextRows:
         line.lay_out(self.width)
         self._starts.append(self.height)
         self.lines.append(line)
+        self._touch()
 
     def extend(self, text: str) -> None:
         """Lengthen the last line."""
         self.lines[-1].source += text
         self.lines[-1].lay_out(self.width)
+        self._touch()
 
     def pop(self) -> None:
         """Remove the last line."""
+        self._touch()
         self.lines.pop()
         self._starts.pop()
 
     def clear(self) -> None:
         self.lines.clear()
         self._starts.clear()
+        self._changed_from = 0
+
+    def take_changes(self) -> int:
+        """The first line that changed since the last call; none before it did."""
+        first, self._changed_from = self._changed_from, len(self.lines)
+        return first
 
     def rewrap(self, width: int) -> None:
         """Wrap everything for rows of `width` cells."""
@@ -126,3 +144,24 @@ class TextRows:
             return max(0, self.height - 1)
         starts = [start for start, _ in self.lines[place.line].rows]
         return self._starts[place.line] + max(0, bisect_right(starts, place.offset) - 1)
+
+    def between(self, start: tuple[int, int], end: tuple[int, int]) -> str:
+        """Source text from one (row, character) up to another: no chrome, no soft line breaks."""
+        first, last = self._place_at(*start), self._place_at(*end)
+        if first.line == last.line:
+            return self.lines[first.line].source_between(first.offset, last.offset)
+        whole = [line.source for line in self.lines[first.line + 1 : last.line]]
+        head = self.lines[first.line].source_between(first.offset, None)
+        return "\n".join([head, *whole, self.lines[last.line].source_between(0, last.offset)])
+
+    def _place_at(self, row: int, character: int) -> Place:
+        """The place under a character of a row as it is drawn; the end for rows below the text."""
+        if row >= self.height:
+            return Place(len(self.lines) - 1, len(self.lines[-1].drawn))
+        number, part = self.find(row)
+        line = self.lines[number]
+        start, end = line.rows[part]
+        return Place(number, min(end, start + max(0, character - (line.hang if part else 0))))
+
+    def _touch(self) -> None:
+        self._changed_from = min(self._changed_from, len(self.lines) - 1)

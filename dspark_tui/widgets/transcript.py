@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,8 +15,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from dspark_tui.glyphs import DEFAULT, Glyphs
+from dspark_tui.widgets.chat_text import ChatText
 from dspark_tui.widgets.lightmark import Mark
-from dspark_tui.widgets.text_rows import Kind, Line, Place, TextRows
+from dspark_tui.widgets.text_rows import Line, Place
 from dspark_tui.wrap import cut
 
 STRIPS_KEPT = 512
@@ -74,13 +74,11 @@ class Transcript(ScrollView):
     def __init__(self, *, glyphs: Glyphs = DEFAULT, id: str | None = None) -> None:
         super().__init__(id=id)
         self._glyphs = glyphs
-        self._text = TextRows()
+        self._text = ChatText(glyphs)
         self._strips: LRUCache[int, list[Strip]] = LRUCache(STRIPS_KEPT)
         self._styles: dict[str, Style] = {}
         self._selection: Selection | None = None
         self._following = True
-        self._answering = False
-        self._later: list[str] = []  # notes that wait for the open answer's end
         self._top = Place(0, 0)  # what the reader last scrolled to
         self._read = Place(0, 0)  # the last row they have seen
         self._fitted = Size(0, 0)  # what the rows were wrapped for
@@ -97,50 +95,44 @@ class Transcript(ScrollView):
 
     def add_user(self, text: str) -> None:
         """Show what the person sent."""
-        self._push_user(text)
+        self._text.add_user(text)
         self._settle()
 
     def begin_answer(self) -> None:
         """Start an answer; `append` grows it."""
-        self._open_answer()
+        self._text.begin_answer()
         self._settle()
 
     def append(self, text: str) -> None:
         """Add text to the open answer. Merge pieces first: about ten calls a second."""
-        if not self._answering:
-            self._open_answer()
-        self._write(text)
+        self._text.append(text)
         self._settle()
 
     def end_answer(self, footer: str = "", marked: str | None = None) -> None:
         """Close the answer. marked: why it is not whole, e.g. "stopped" or "interrupted"."""
-        self._close_answer(footer, marked)
+        self._text.end_answer(footer, marked)
         self._settle()
 
     def note(self, text: str) -> None:
         """Add a dim status line, below the answer if one is being written."""
-        if self._answering:
-            self._later.append(text)
-            return
-        self._push_note(text)
+        self._text.note(text)
         self._settle()
 
     def load(self, turns: Iterable[Turn]) -> None:
         """Replace everything with a stored chat, at its end."""
-        self._forget()
+        self._text.clear()
         for turn in turns:
             if turn.role == "user":
-                self._push_user(turn.text)
+                self._text.add_user(turn.text)
             else:
-                self._open_answer()
-                self._write(turn.text)
-                self._close_answer(turn.footer, turn.marked)
-        self._settle()
+                self._text.append(turn.text)
+                self._text.end_answer(turn.footer, turn.marked)
+        self.follow()
 
     def clear(self) -> None:
         """Remove everything."""
-        self._forget()
-        self._settle()
+        self._text.clear()
+        self.follow()
 
     def follow(self) -> None:
         """Go to the end and stay there."""
@@ -150,71 +142,17 @@ class Transcript(ScrollView):
 
     def last_answer(self) -> str:
         """Source text of the latest answer, "" if there is none."""
-        runs = [list(run) for kind, run in self._by_kind() if kind is Kind.ANSWER]
-        return "\n".join(line.source for line in runs[-1]) if runs else ""
+        return self._text.last_answer()
 
     def source_text(self) -> str:
         """Source text of the whole chat, prompts quoted."""
-        blocks = []
-        for kind, lines in self._by_kind():
-            quote = "> " if kind is Kind.USER else ""
-            if kind in (Kind.USER, Kind.ANSWER):
-                blocks.append("\n".join(quote + line.source for line in lines))
-        return "\n\n".join(blocks)
-
-    def _by_kind(self) -> Iterable[tuple[Kind, Iterable[Line]]]:
-        return groupby(self._text.lines, key=lambda line: line.kind)
-
-    def _gap(self) -> None:
-        if self._text.lines and self._text.lines[-1].kind is not Kind.GAP:
-            self._text.push(Kind.GAP, "")
-
-    def _push_user(self, text: str) -> None:
-        self._gap()
-        prompt = self._glyphs.prompt
-        for number, line in enumerate(text.split("\n")):
-            self._text.push(Kind.USER, line, "  " if number else f"{prompt} ")
-
-    def _push_note(self, text: str) -> None:
-        for line in text.split("\n"):
-            self._text.push(Kind.NOTE, line, "  ")
-
-    def _open_answer(self) -> None:
-        self._gap()
-        self._text.push(Kind.ANSWER, "")
-        self._answering = True
-
-    def _write(self, text: str) -> None:
-        first, *rest = text.split("\n")
-        self._strips.discard(len(self._text.lines) - 1)
-        self._text.extend(first)
-        for line in rest:
-            self._text.push(Kind.ANSWER, line)
-
-    def _close_answer(self, footer: str, marked: str | None) -> None:
-        lines = self._text.lines
-        while self._answering and lines[-1].kind is Kind.ANSWER and not lines[-1].source.strip():
-            self._strips.discard(len(lines) - 1)
-            self._text.pop()
-        if marked:
-            parts = (marked, footer) if footer else (marked,)
-            self._text.push(Kind.MARKED, "   ".join(parts), f"{self._glyphs.stopped} ")
-        elif footer:
-            self._text.push(Kind.FOOTER, footer)
-        self._answering = False
-        for text in self._later:
-            self._push_note(text)
-        self._later.clear()
-
-    def _forget(self) -> None:
-        self._text.clear()
-        self._strips.clear()
-        self._later.clear()
-        self._answering = False
-        self._following = True
+        return self._text.source_text()
 
     def _settle(self) -> None:
-        """Take the new height into account, once, and keep the end in view if it is followed."""
+        """Take new text into account, once, and keep the end in view if it is followed."""
+        changed = self._text.take_changes()
+        for line in [line for line in self._strips.keys() if line >= changed]:  # noqa: SIM118
+            self._strips.discard(line)
         grew = self._resize_text()
         if self._following:
             self._scroll_to_row(self.max_scroll_y)
@@ -271,34 +209,11 @@ class Transcript(ScrollView):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected source text: no borders, no soft line breaks."""
-        lines = self._text.lines
-        if not lines:
+        if not self._text.lines:
             return None
-        start = self._selected(selection.start or Offset(0, 0))
-        end = self._selected(selection.end or Offset(self._text.width, self._text.height))
-        if start.line == end.line:
-            return self._slice(start.line, start.offset, end.offset), "\n"
-        first = self._slice(start.line, start.offset, None)
-        whole = [lines[n].source for n in range(start.line + 1, end.line)]
-        return "\n".join([first, *whole, self._slice(end.line, 0, end.offset)]), "\n"
-
-    def _selected(self, offset: Offset) -> Place:
-        """The place under a character of a row."""
-        row = min(offset.y, self._text.height - 1)
-        number, part = self._text.find(row)
-        line = self._text.lines[number]
-        start, end = line.rows[part]
-        column = offset.x if offset.y == row else self._text.width
-        indent = line.hang if part else 0
-        return Place(number, min(end, start + max(0, column - indent)))
-
-    def _slice(self, number: int, start: int, end: int | None) -> str:
-        line = self._text.lines[number]
-        chrome = len(line.prefix)
-        text = line.drawn if len(line.source) != len(line.drawn) - chrome else line.source
-        if text is line.source:
-            start, end = start - chrome, None if end is None else max(0, end - chrome)
-        return text[max(0, start) : end]
+        start = selection.start or Offset(0, 0)
+        end = selection.end or Offset(0, self._text.height)
+        return self._text.between((start.y, start.x), (end.y, end.x)), "\n"
 
     def render_line(self, y: int) -> Strip:
         row = round(self.scroll_y) + y

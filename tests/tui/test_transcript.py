@@ -225,6 +225,8 @@ async def test_an_unfinished_answer_says_why_and_loses_nothing() -> None:
         view.append("half a sen\n\n")
         view.note("the engine is restarting")  # must not land inside the answer
         view.append("")
+        await pilot.pause()
+        assert shown(view).startswith("half a sen\n\n")  # painted, so that it could go stale
         view.end_answer("3 tok", "interrupted")
         view.add_user("again")
         view.begin_answer()
