@@ -27,9 +27,6 @@ from dspark_tui.widgets.batch_panel import Mode
 
 log = logging.getLogger(__name__)
 
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Python's own make the collector walk all widgets so often that it is seen as stutter."""
-
 DEFAULT_THEME = "ember"
 
 
@@ -72,7 +69,6 @@ class DsparkApp(App[None]):
         return role_variables(self.current_theme)
 
     def on_mount(self) -> None:
-        gc.set_threshold(*GC_THRESHOLDS)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # without this the terminal would stay in mouse, paste and alternate-screen mode

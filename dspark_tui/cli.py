@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import logging
 import os
@@ -27,6 +28,10 @@ COMMANDS = {
 """Name and help of each module in `commands`; a module is imported only when its command runs."""
 
 COMMAND_LINE = "command line"
+
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Python's own make the collector walk all widgets so often that it is seen as stutter, and walk
+what is being imported several times over before the first frame."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,6 +97,7 @@ def check_config() -> int:
 
 
 def run_workbench(args: argparse.Namespace) -> int:
+    gc.set_threshold(*GC_THRESHOLDS)
     paths = Paths.of_user()
     loaded = config.load(paths.config)
     try:

@@ -29,7 +29,7 @@ from dspark_tui.widgets.tab_strip import TabStrip
 TEXT_PERIOD = 0.1
 """Seconds between two looks at what the runs brought."""
 
-PANEL_PERIOD = 0.25
+FIGURES_PERIOD = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Workbench(Screen[None]):
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)
-        self.set_interval(PANEL_PERIOD, self._draw_engine)
+        self.set_interval(FIGURES_PERIOD, self._draw_engine)
         self.link.on_change = self._draw_engine
         self._composer.focus()
         self._describe()
@@ -125,12 +125,13 @@ class Workbench(Screen[None]):
 
     def _draw_panes(self) -> None:
         for run in self.runs:
-            self._grid.pane_of(run.pane).advance(run)
+            self._grid.pane_of(run.pane).show_progress(run)
         self._tabs.refresh_tabs()
 
     def _draw_engine(self) -> None:
-        """The panel and the status line; nothing is drawn while nothing happens."""
+        """Figures that change all the time; nothing is drawn while nothing happens."""
         self._status.refresh_status()
+        self._draw_panes()
         live = self.link.live
         if live.version != self._drawn or live.active:
             self._drawn = live.version
@@ -153,7 +154,6 @@ class Workbench(Screen[None]):
                 pane.end(run)
                 self._keep_prompt(run)
                 self.runs.retire(run)
-        self._tabs.refresh_tabs()
         if not self.runs:
             self._ticker.pause()
 

@@ -26,6 +26,7 @@ class Composer(TextArea):
             highlight_cursor_line=False,
             placeholder="Ask something",
         )
+        self.cursor_blink = False  # blinking would write to the terminal for ever
         self._session = session
         self._recalled: int | None = None
         self._draft = ""

@@ -38,7 +38,7 @@ ENDINGS = {
 
 
 class Pane(Vertical, can_focus=True):
-    """Shows a Conversation; all changes to it come through `begin`, `advance` and `end`."""
+    """Shows a Conversation as its runs begin, advance and end."""
 
     KEYS: ClassVar = calls(Context.PANES)
 
@@ -95,9 +95,12 @@ class Pane(Vertical, can_focus=True):
         self.transcript.follow()
 
     def advance(self, run: Run) -> None:
-        """Take over what the run brought since the last tick."""
+        """Take over the text the run brought since the last tick."""
         if text := run.drain():
             self.transcript.append(text)
+
+    def show_progress(self, run: Run) -> None:
+        """Say in the border where the run is. A border repaints the whole pane: not every tick."""
         self._show_state(f"{self._glyphs.running} {run.progress()}{self._behind()}")
 
     def end(self, run: Run) -> None:

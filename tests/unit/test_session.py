@@ -1,0 +1,104 @@
+"""Panes, turns, targets and what the engine is told of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.session import Conversation, Session, Target, TurnStatus
+
+
+def answered(pane: Conversation, prompt: str, answer: str, status: TurnStatus) -> None:
+    turn = pane.begin(prompt)
+    turn.answer, turn.status = answer, status
+
+
+def test_messages_hold_what_was_answered_and_not_what_was_replaced_or_refused() -> None:
+    pane = Conversation(1, PaneParams(system="Be kind."))
+    answered(pane, "one", "1", TurnStatus.DONE)
+    answered(pane, "refused", "", TurnStatus.FAILED)
+    answered(pane, "cut", "par", TurnStatus.INTERRUPTED)
+    answered(pane, "again", "old", TurnStatus.DONE)
+    assert pane.begin_again() is pane.turns[-1]
+    assert [message["content"] for message in pane.messages()] == [
+        "Be kind.", "one", "1", "cut", "par", "again",
+    ]  # fmt: skip
+    assert [message["role"] for message in pane.messages()][:3] == ["system", "user", "assistant"]
+
+
+def test_a_busy_pane_is_not_asked_again() -> None:
+    pane = Conversation(1, PaneParams())
+    assert pane.begin_again() is None
+    pane.begin("now")
+    assert pane.busy
+    assert pane.begin_again() is None
+
+
+def test_targets() -> None:
+    session = Session([PaneParams()] * 3)
+    one, two, three = session.panes
+    assert session.recipients() == [one, two, three]
+    session.toggle_target()
+    assert session.recipients() == [one]
+    session.active = three
+    assert session.recipients() == [three]
+    session.toggle_chosen(one)
+    session.toggle_chosen(two)
+    assert session.recipients() == [one, two]
+    session.close(one)
+    assert session.recipients() == [two]
+    session.toggle_chosen(two)
+    assert session.target is Target.THIS
+    assert session.recipients() == [three]
+
+
+def test_a_session_always_has_a_pane() -> None:
+    session = Session([])
+    assert len(session.panes) == 1
+    assert not session.close(session.panes[0])
+
+
+def test_differences_are_told_against_another_pane() -> None:
+    base = PaneParams()
+    hot = PaneParams(
+        name="hot", temperature=1.2, system="Speak like\na pirate, all the time", seed=7
+    )
+    assert hot.differences(base) == "sys: Speak like a pirate, al…  T1.2  seed 7"
+    assert base.differences(hot) == "no sys  T0.7  any seed"
+    assert base.differences(base) == ""
+
+
+def test_only_fields_that_do_something_are_sent() -> None:
+    assert set(PaneParams().sampling()) == {"temperature", "top_p", "max_tokens"}
+    assert PaneParams(top_k=5, min_p=0.1, seed=0).sampling() | {
+        "top_k": 5, "min_p": 0.1, "seed": 0,
+    } == PaneParams(top_k=5, min_p=0.1, seed=0).sampling()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("temperature", "warm", "between 0 and 2"),
+        ("temperature", "inf", "between 0 and 2"),
+        ("top_p", 0, "above 0, up to 1"),
+        ("top_k", 1.5, "whole number"),
+        ("top_k", -1, "whole number"),
+        ("min_p", True, "between 0 and 1"),
+        ("max_tokens", "0", "from 1"),
+        ("seed", 2**64, "whole number"),
+        ("name", "x" * 41, "at most 40"),
+        ("tempo", 1, "has no 'tempo'"),
+    ],
+)
+def test_absurd_parameters_are_one_line(key: str, value: object, words: str) -> None:
+    with pytest.raises(ParamError, match=words) as refusal:
+        updated(PaneParams(), {key: value})
+    assert "\n" not in str(refusal.value)
+
+
+def test_every_value_survives_the_form() -> None:
+    params = PaneParams("n", "s", 0.25, 0.9, 40, 0.05, 12, 2**63)
+    texts = {key: field.text(getattr(params, key)) for key, field in FIELDS.items()}
+    assert updated(PaneParams(), texts) == params
+    texts = {key: field.text(getattr(PaneParams(), key)) for key, field in FIELDS.items()}
+    assert updated(params, texts) == PaneParams()
