@@ -67,7 +67,7 @@ def load(path: Path) -> Loaded:
     try:
         text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Loaded()
     except OSError as error:
         reason = error.strerror or str(error)

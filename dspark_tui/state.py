@@ -25,7 +25,7 @@ class UiState:
         """The saved state, or a fresh one when there is none that can be read."""
         try:
             saved = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return cls()
         except (OSError, ValueError) as error:
             log.warning("state file %s not read: %s", path, error)

@@ -150,7 +150,7 @@ class Worker:
     def _reason(self, code: int) -> str:
         if code < 0:
             return f"the engine was ended by {_signal_name(-code)}"
-        last = self._stderr[-1] if self._stderr else ""
+        last = self._stderr[-1].removeprefix("engine: ") if self._stderr else ""
         return last or f"the engine ended with code {code}"
 
     def _too_many_deaths(self) -> bool:

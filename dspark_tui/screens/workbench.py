@@ -29,7 +29,11 @@ from dspark_tui.widgets.tab_strip import TabStrip
 TEXT_PERIOD = 0.1
 """Seconds between two looks at what the runs brought."""
 
-FIGURES_PERIOD = 0.25
+FIGURES_EVERY = 3
+"""Looks between two updates of the figures, in the same frame as the text."""
+
+QUIET_PERIOD = 0.25
+"""Seconds between two looks at the engine while no pane runs: others may be using it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Workbench(Screen[None]):
         self.runs = Runs(link, self._begun)
         self.panel_mode = panel
         self._drawn = -1
+        self._ticks = 0
         self._unzoom: Callable[[], None] | None = None
         self._grid = PaneGrid(session, glyphs)
         self._panel = BatchPanel(glyphs=glyphs)
@@ -78,7 +83,7 @@ class Workbench(Screen[None]):
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)
-        self.set_interval(FIGURES_PERIOD, self._draw_engine)
+        self.set_interval(QUIET_PERIOD, self._draw_quiet)
         self.link.on_change = self._draw_engine
         self._composer.focus()
         self._describe()
@@ -137,6 +142,10 @@ class Workbench(Screen[None]):
             self._drawn = live.version
             self._panel.show(live, self.link.now())
 
+    def _draw_quiet(self) -> None:
+        if not self.runs:
+            self._draw_engine()
+
     def _say(self, text: str) -> None:
         self.notify(text, timeout=3, markup=False)
 
@@ -154,6 +163,9 @@ class Workbench(Screen[None]):
                 pane.end(run)
                 self._keep_prompt(run)
                 self.runs.retire(run)
+        self._ticks += 1
+        if self._ticks % FIGURES_EVERY == 0:
+            self._draw_engine()
         if not self.runs:
             self._ticker.pause()
 

@@ -35,9 +35,7 @@ class StatusBar(Static):
         engine = link.live.engine
         if link.failed:
             return Content.assemble(
-                ("engine failed: ", "bold $error"),
-                link.problem,
-                ("   E tries again", "$text-muted"),
+                ("engine failed", "bold $error"), f" (Esc, E tries again): {link.problem}"
             )
         if not link.ready.is_set():
             return self._starting()
