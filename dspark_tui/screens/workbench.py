@@ -199,7 +199,7 @@ class Workbench(Screen[None]):
             composer.selection = Selection.cursor(composer.cursor_location)
             self.clear_selection()
         elif composer.has_focus and composer.text:
-            composer.take()
+            self.session.remember(composer.take())
             self._say("cleared; Up brings it back")
         elif not self._stop_active():
             others = "S in the panes stops all; " if self.runs else ""

@@ -47,10 +47,8 @@ class Composer(TextArea):
         self.border_title = Content.assemble(" ", (words, "bold"), " ")
 
     def take(self) -> str:
-        """The text, remembered for recall; the composer is empty afterwards."""
+        """The text; the composer is empty afterwards."""
         text = self.text
-        if text.strip():
-            self._session.remember(text)
         self.clear()
         self._recalled = None
         return text

@@ -63,12 +63,20 @@ class PaneGrid(Container):
     """Holds one Pane per conversation. `lay_out` shows the active one's page."""
 
     def __init__(self, session: Session, glyphs: Glyphs) -> None:
-        super().__init__(*(Pane(pane, glyphs) for pane in session.panes))
+        super().__init__(*(self._new_pane(pane, session, glyphs) for pane in session.panes))
         self.layout_mode = Layout.GRID
         self.zoomed = False
-        self.plan = Plan(1, 1)
+        self.plan = Plan(len(session.panes), 1)
         self._session = session
         self._glyphs = glyphs
+
+    @staticmethod
+    def _new_pane(conversation: Conversation, session: Session, glyphs: Glyphs) -> Pane:
+        """With its classes from the start: a later one would style the pane once more."""
+        pane = Pane(conversation, glyphs)
+        pane.set_class(session.is_target(conversation), "-target", update=False)
+        pane.set_class(conversation is session.active, "-active", update=False)
+        return pane
 
     @property
     def active(self) -> Pane:
@@ -83,13 +91,14 @@ class PaneGrid(Container):
 
     async def add(self, conversation: Conversation) -> None:
         at = self._session.panes.index(conversation)
-        await self.mount(
-            Pane(conversation, self._glyphs), before=at if at < len(self.children) else None
-        )
+        pane = self._new_pane(conversation, self._session, self._glyphs)
+        await self.mount(pane, before=at if at < len(self.children) else None)
 
     def lay_out(self) -> None:
         """Fit the panes to the present size and show the page with the active one."""
         session = self._session
+        if not self.size:
+            return
         if self.zoomed:
             self.plan = Plan(1, 1)
         else:
