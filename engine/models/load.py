@@ -17,7 +17,7 @@ from mlx_lm.utils import dequantize_model, get_total_parameters, load_model
 
 from engine.events import Capability, ModelInfo, Progress
 from engine.hardware import blas, memory
-from engine.models import blocked
+from engine.models import blocked, rotary
 from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink
 from engine.models.tokenizer import Tokenizer
@@ -83,6 +83,8 @@ def load(
         _convert(model, chosen.dtype)
     _evaluate(model, name, progress)
     multiplier = blas.check()
+    if mx.default_device().type == mx.DeviceType.cpu:
+        rotary.apply(model)
     if multiplier.path is not None and multiplier.optimised:
         blocked.apply(model)
     info = ModelInfo(
