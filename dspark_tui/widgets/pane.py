@@ -101,7 +101,7 @@ class Pane(Vertical, can_focus=True):
 
     def show_progress(self, run: Run) -> None:
         """Say in the border where the run is. A border repaints the whole pane: not every tick."""
-        self._show_state(f"{self._glyphs.running} {run.progress()}{self._behind()}")
+        self._show_state(f"{self._behind()}{self._glyphs.running} {run.progress()}")
 
     def end(self, run: Run) -> None:
         """Close the answer and say how it ended."""
@@ -125,13 +125,13 @@ class Pane(Vertical, can_focus=True):
         return lambda: transcript.scroll_to(y=y, animate=False, immediate=True)
 
     def _behind(self) -> str:
-        """The prompts sent while this one runs."""
+        """The prompts sent while this one runs; first, since a border cuts off its end."""
         pending = self.conversation.pending
         if not pending:
             return ""
         more = f" and {len(pending) - 1} more" if pending[1:] else ""
         first = Content(" ".join(pending[0].split())).truncate(16, ellipsis=True)
-        return f"   queued: {first.plain}{more} (s takes back)"
+        return f"queued: {first.plain}{more} (s takes back)   "
 
     def _ending(self, run: Run) -> str:
         glyphs = self._glyphs
