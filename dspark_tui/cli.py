@@ -62,7 +62,7 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)")
     parser.add_argument("--precision", choices=config.PRECISIONS, help="of the weights")
     parser.add_argument(
-        "--attach", metavar="URL", help="use a running server, no engine of our own"
+        "--attach", metavar="URL", help="use a running server (its key from DSPARK_API_KEY)"
     )
     parser.add_argument(
         "--pane", action="append", nargs="+", metavar="K=V", default=[],
