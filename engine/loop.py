@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 import mlx.core as mx
+from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.batch import Batch, Step
 from engine.bus import Clock, EventBus
@@ -22,7 +23,7 @@ from engine.events import (
     Warning,
 )
 from engine.events import Step as StepEvent
-from engine.hardware import memory
+from engine.hardware import device
 from engine.models.load import LoadedModel
 from engine.prefill import PromptReader
 from engine.row import Row
@@ -30,6 +31,9 @@ from engine.scheduler import PrefillBudget, Scheduler
 from engine.types import ContextLengthError, EngineSettings, FinishReason, GenerationRequest, Sink
 
 log = logging.getLogger(__name__)
+
+BUFFER_CACHE = 1 << 30
+"""Bytes of freed buffers MLX may keep for reuse; on a GPU it would keep nearly all memory."""
 
 FAILURES_TOLERATED = 3
 """Failed turns in a row, without one token in between, after which the engine stops."""
@@ -56,6 +60,8 @@ class Loop:
         self._rows: dict[str, Row] = {}
         self._scheduler = Scheduler(settings.max_batch, self._kv_tokens(settings))
         self._budget = PrefillBudget()
+        mx.set_cache_limit(BUFFER_CACHE)
+        self._wired_before = maybe_set_recommended_wired_limit()
         self._failures = 0
         self._last_read = 0.0
         self._in_flight: Step | None = None
@@ -122,6 +128,8 @@ class Loop:
             self._finish(row, FinishReason.CANCELLED, why)
         mx.synchronize()
         mx.clear_cache()
+        if self._wired_before is not None:
+            mx.set_wired_limit(self._wired_before)
 
     def _admit(self) -> None:
         for admission in self._scheduler.admit():
@@ -255,7 +263,7 @@ class Loop:
         self._bus.publish(event)
 
     def _kv_tokens(self, settings: EngineSettings) -> int:
-        budget = settings.kv_budget or memory.available() // 2
+        budget = settings.kv_budget or device.free_bytes() // 2
         return budget // max(self.model.info.kv_bytes_per_token, 1)
 
 

@@ -16,7 +16,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import dequantize_model, get_total_parameters, load_model
 
 from engine.events import Capability, ModelInfo, Progress
-from engine.hardware import blas, memory
+from engine.hardware import blas, device
 from engine.models import blocked, rotary
 from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink
@@ -83,7 +83,7 @@ def load(
         _convert(model, chosen.dtype)
     _evaluate(model, name, progress)
     multiplier = blas.check()
-    if mx.default_device().type == mx.DeviceType.cpu:
+    if device.is_cpu():
         rotary.apply(model)
     if multiplier.path is not None and multiplier.optimised:
         blocked.apply(model)
@@ -151,7 +151,7 @@ def _build(path: Path) -> tuple[nn.Module, dict[str, Any]]:
 
 def _choose(model: nn.Module, requested: str) -> Precision:
     """The rule: on a CPU fp32 while it fits, elsewhere as stored; a request overrides it."""
-    stored, available = _weight_bytes(model), _available_memory()
+    stored, available = _weight_bytes(model), device.free_bytes()
     if requested == "auto":
         precision = _automatic(model, stored, available)
     elif requested == "stored":
@@ -172,7 +172,7 @@ def _choose(model: nn.Module, requested: str) -> Precision:
 
 
 def _automatic(model: nn.Module, stored: int, available: int) -> Precision:
-    if mx.default_device().type != mx.DeviceType.cpu:
+    if not device.is_cpu():
         return Precision(None, "a GPU computes with the weights as they are stored")
     needed = _bytes_at(model, mx.float32)
     if needed == stored and _precision_name(model) == "fp32":
@@ -209,14 +209,6 @@ def _evaluate(model: nn.Module, name: str, progress: ProgressSink) -> None:
             raise ModelError(f"can't read the weights of {name}: {one_line(error)}") from error
     mx.clear_cache()
     progress(Progress("load", name, len(tensors), len(tensors), "tensors"))
-
-
-def _available_memory() -> int:
-    device = mx.device_info()
-    working_set = device.get("max_recommended_working_set_size") or device.get("free_memory")
-    if working_set is not None:
-        return int(working_set)
-    return memory.available()
 
 
 def _weight_bytes(model: nn.Module) -> int:
