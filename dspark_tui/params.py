@@ -144,7 +144,5 @@ FIELDS: dict[str, Field] = {
     "top_k": Field("Top k", "0 keeps all", _whole(0, 1_000_000), lambda v: f"top-k {v}"),
     "min_p": Field("Min p", "0 keeps all", _real(0, 1), lambda v: f"min-p {v:g}"),
     "max_tokens": Field("Max tokens", "per answer", _whole(1, 1_000_000), lambda v: f"max {v}"),
-    "seed": Field(
-        "Seed", "empty: any", _seed, lambda v: "any seed" if v is None else f"seed {v}"
-    ),
+    "seed": Field("Seed", "empty: any", _seed, lambda v: "any seed" if v is None else f"seed {v}"),
 }
