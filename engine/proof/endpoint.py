@@ -1,0 +1,273 @@
+"""An OpenAI-compatible server, timed from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from httpx_sse import EventSource, SSEError
+
+from engine.proof.traffic import Ask, Record
+
+CONNECT_WITHIN = 10.0
+WARM_UP = Ask("Write one sentence about the sea.", 8, source="bench warm-up")
+TRIES = 3
+"""Of the warm-up on a server that says it is busy or broken just now."""
+TRY_AGAIN_AFTER = 1.0
+TEXTS = ("content", "reasoning_content", "reasoning")
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, SSEError)
+"""What reading an answer of the wrong shape raises."""
+SENT = "http11.send_request_body.complete"
+
+
+class UnusableServerError(Exception):
+    """No request can be answered here. `str()` is one line for the person."""
+
+
+class RefusedError(Exception):
+    """The server answered with an error. status: of HTTP, 200 for an error inside a stream."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Options not every server takes. fixed_length: those that keep an answer from ending early."""
+
+    fixed_length: tuple[str, ...]
+    usage: bool
+
+    def options(self, ask: Ask) -> dict[str, Any]:
+        values: dict[str, Any] = {"ignore_eos": True, "min_tokens": ask.max_tokens}
+        options = {name: values[name] for name in self.fixed_length}
+        if self.usage and ask.stream:
+            options["stream_options"] = {"include_usage": True}
+        return options
+
+
+DIALECTS = (
+    Dialect(("ignore_eos", "min_tokens"), True),
+    Dialect(("ignore_eos",), True),
+    Dialect(("min_tokens",), True),
+    Dialect((), True),
+    Dialect((), False),
+)
+"""From the one that measures best on; the first the server doesn't refuse is spoken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a server is. url: without /v1. model: None for the first it lists. timeout: seconds a
+    request may take as a whole. proxies: whether the environment's may be used."""
+
+    url: str
+    socket: Path | None = None
+    model: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 600.0
+    proxies: bool = True
+
+
+class Endpoint:
+    """One server. Call `prepare` first and `aclose` last."""
+
+    def __init__(self, target: Target) -> None:
+        self.model = target.model or ""
+        self.dialect = DIALECTS[0]
+        self._target = target
+        self._http = httpx.AsyncClient(
+            base_url=target.url,
+            headers={"Accept-Encoding": "identity"} | dict(target.headers),
+            transport=httpx.AsyncHTTPTransport(uds=str(target.socket)) if target.socket else None,
+            trust_env=target.proxies,
+            timeout=httpx.Timeout(None, connect=CONNECT_WITHIN),
+            limits=httpx.Limits(max_connections=None),
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def prepare(self) -> None:
+        """Find the model, warm it up, learn which options are taken. Raises UnusableServerError."""
+        try:
+            async with asyncio.timeout(self._target.timeout):
+                self.model = self.model or await self._first_model()
+                await self._warm_up()
+        except TimeoutError:
+            limit = f"{self._target.timeout:.0f} s"
+            raise UnusableServerError(f"{self._place} gave no answer within {limit}") from None
+        except (httpx.HTTPError, RefusedError, *MALFORMED) as error:
+            raise UnusableServerError(f"{self._place}: {self._explained(error)}") from None
+
+    async def ask(self, record: Record) -> None:
+        """Ask and fill the record. Never raises; a failure is the record's `error`."""
+        try:
+            async with asyncio.timeout(self._target.timeout):
+                await self._exchange(record)
+        except TimeoutError:
+            record.error = f"not done after {self._target.timeout:.0f} s"
+        except (httpx.HTTPError, RefusedError, *MALFORMED) as error:
+            if record.end is None:
+                record.error = self._explained(error)
+
+    async def _first_model(self) -> str:
+        response = await self._http.get("/v1/models")
+        _refuse_errors(response)
+        try:
+            return str(response.json()["data"][0]["id"])
+        except MALFORMED:
+            raise ValueError("lists no model at /v1/models; is it OpenAI-compatible?") from None
+
+    async def _warm_up(self) -> None:
+        for dialect in DIALECTS:
+            self.dialect = dialect
+            try:
+                await self._patient_warm_up()
+            except RefusedError as error:
+                if error.status not in (400, 422) or dialect is DIALECTS[-1]:
+                    raise
+            else:
+                return
+
+    async def _patient_warm_up(self) -> None:
+        for attempt in range(TRIES):
+            try:
+                await self._exchange(Record(WARM_UP))
+                return
+            except RefusedError as error:
+                passing = error.status == 429 or error.status >= 500
+                if not passing or attempt == TRIES - 1:
+                    raise
+                await asyncio.sleep(TRY_AGAIN_AFTER)
+
+    async def _exchange(self, record: Record) -> None:
+        loop, ask = asyncio.get_running_loop(), record.ask
+        record.submit = loop.time()
+
+        async def note_sending(event: str, _: Any) -> None:
+            if event == SENT:  # connecting and queueing on this side is not the server's time
+                record.submit = loop.time()
+
+        body = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": ask.prompt}],
+            "max_tokens": ask.max_tokens,
+            "temperature": ask.temperature,
+            "stream": ask.stream,
+            **({} if ask.seed is None else {"seed": ask.seed}),
+            **self.dialect.options(ask),
+        }
+        async with self._http.stream(
+            "POST",
+            "/v1/chat/completions",
+            json=body,
+            headers={"X-Dspark-Source": ask.source},
+            extensions={"trace": note_sending},
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+                _refuse_errors(response)
+            if response.headers.get("Content-Type", "").startswith("application/json"):
+                document = json.loads(await response.aread())
+                _take_whole(record, document, loop.time())
+            else:
+                await self._read_stream(record, response)
+        if not record.arrivals:
+            raise ValueError("answered without any text")
+
+    async def _read_stream(self, record: Record, response: httpx.Response) -> None:
+        clock = asyncio.get_running_loop().time
+        complete = False
+        async for frame in EventSource(response).aiter_sse():
+            if frame.data == "[DONE]":
+                complete = True
+                break
+            _take_chunk(record, json.loads(frame.data), clock())
+        if record.end is None and complete and record.arrivals:
+            record.end = record.arrivals[-1]
+        if record.end is None:
+            raise ValueError("closed the connection before the answer's end")
+
+    @property
+    def _place(self) -> str:
+        return "the engine" if self._target.socket else self._target.url
+
+    def _explained(self, error: Exception) -> str:
+        """One line for whatever went wrong on the wire."""
+        match error:
+            case RefusedError(status=200):
+                return f"broke off with an error: {error}"
+            case RefusedError(status=401 | 403):
+                return f"wants another key ({error.status}): {error}"
+            case RefusedError():
+                return f"answered {error.status}: {error}"
+            case httpx.ConnectError() if "SSL" in str(error) or "TLS" in str(error):
+                return f"TLS: {_one_line(error)}"
+            case httpx.ConnectError() | httpx.ConnectTimeout():
+                return "does not answer; is a server running there?"
+            case httpx.HTTPError():
+                return f"closed the connection ({type(error).__name__})"
+            case json.JSONDecodeError() | UnicodeDecodeError():
+                return "sent something that is not JSON"
+            case SSEError():
+                return "sent neither JSON nor a stream of events; is it OpenAI-compatible?"
+            case ValueError():
+                return _one_line(error)
+            case _:
+                return "sent JSON of another shape than OpenAI's"
+
+
+def _take_chunk(record: Record, chunk: Any, now: float) -> None:
+    if error := chunk.get("error"):
+        raise RefusedError(200, _message(error))
+    for choice in chunk.get("choices") or ():
+        delta = choice.get("delta") or {}
+        if text := "".join(delta.get(key) or "" for key in TEXTS):
+            record.received(text, now)
+        if choice.get("finish_reason"):
+            record.end = now
+    _take_usage(record, chunk.get("usage"))
+
+
+def _take_whole(record: Record, document: Any, now: float) -> None:
+    if error := document.get("error"):
+        raise RefusedError(200, _message(error))
+    message = document["choices"][0]["message"]
+    if text := "".join(message.get(key) or "" for key in TEXTS):
+        record.received(text, now)
+        record.end = now
+    _take_usage(record, document.get("usage"))
+
+
+def _take_usage(record: Record, usage: Any) -> None:
+    if not usage:
+        return
+    record.reported = usage.get("completion_tokens")
+    record.prompt_tokens = usage.get("prompt_tokens")
+    record.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+
+
+def _refuse_errors(response: httpx.Response) -> None:
+    """Raise what an error status says. The body has been read."""
+    if response.is_success:
+        return
+    try:
+        said = _message(response.json()["error"])
+    except MALFORMED:
+        said = response.reason_phrase
+    raise RefusedError(response.status_code, said)
+
+
+def _message(error: Any) -> str:
+    return _one_line(error.get("message") if isinstance(error, dict) else error)
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(text or "no reason given").split())[:300]
