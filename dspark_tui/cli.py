@@ -24,6 +24,7 @@ COMMANDS = {
     "serve": "run the engine as a server, without the workbench",
     "models": "list, fetch and remove models",
     "config": "show the settings in force and where each comes from",
+    "audit": "bytes per token, memory bandwidth, and how near decoding comes to the limit",
 }
 """Name and help of each module in `commands`; a module is imported only when its command runs."""
 

@@ -1,0 +1,177 @@
+"""The audit on tiny models: what is read, what is measured, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from engine.events import ModelInfo, Progress
+from engine.hardware import bandwidth
+from engine.hardware.roofline import (
+    BandwidthPoint,
+    Ceiling,
+    Machine,
+    Measured,
+    Reading,
+    Roofline,
+    Tensor,
+)
+from engine.models.errors import ModelError
+from engine.models.load import load
+from engine.models.weights import compute_dtype, tensors
+from engine.proof.audit import Audit, AuditError, Report, Sample, audit, widths
+from tests.tiny import tiny_llama
+
+VOCAB, HIDDEN = 320, 64
+MODEL = ModelInfo("m", "llama", 1, 512, "fp32", 4, 4)
+
+
+def named(model: nn.Module, config: dict[str, Any]) -> dict[str, Tensor]:
+    return {tensor.name: tensor for tensor in tensors(model, config)}
+
+
+def test_an_untied_embedding_is_looked_up_and_its_head_is_read_whole(tmp_path: Path) -> None:
+    loaded = load(tiny_llama(tmp_path / "m"), "m")
+    found = named(loaded.model, loaded.config)
+    lookup, head = found["model.embed_tokens.weight"], found["lm_head.weight"]
+    assert (lookup.reading, lookup.entries, lookup.weights) == (Reading.ROW, VOCAB, 0)
+    assert (head.reading, head.weights) == (Reading.WHOLE, VOCAB * HIDDEN)
+    assert sum(tensor.bytes for tensor in found.values()) == loaded.info.weight_bytes
+
+
+def test_a_tied_embedding_is_counted_once_as_the_output_projection(tmp_path: Path) -> None:
+    loaded = load(tiny_llama(tmp_path / "m", tie_word_embeddings=True), "m")
+    found = named(loaded.model, loaded.config)
+    assert "lm_head.weight" not in found
+    assert found["model.embed_tokens.weight"].reading is Reading.WHOLE
+    assert found["model.embed_tokens.weight"].bytes_read(1) == VOCAB * HIDDEN * 4
+
+
+def test_quantized_tensors_count_their_packed_bytes_and_their_real_weights(tmp_path: Path) -> None:
+    loaded = load(tiny_llama(tmp_path / "m"), "m")
+    nn.quantize(loaded.model, group_size=64, bits=4)
+    found = named(loaded.model, loaded.config)
+    packed = found["model.layers.0.mlp.up_proj.weight"]
+    assert (packed.dtype, packed.bytes, packed.weights) == ("uint32", 128 * 64 // 2, 128 * 64)
+    assert found["model.layers.0.mlp.up_proj.scales"].weights == 0
+    assert found["model.embed_tokens.scales"].reading is Reading.ROW
+    assert compute_dtype(loaded.model) == mx.float32
+
+
+def test_routed_experts_are_told_from_what_every_token_needs() -> None:
+    from mlx_lm.models import qwen3_moe
+
+    config = {
+        "model_type": "qwen3_moe",
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 16,
+        "rms_norm_eps": 1e-5,
+        "vocab_size": 50,
+        "rope_theta": 1e4,
+        "tie_word_embeddings": False,
+        "max_position_embeddings": 64,
+        "norm_topk_prob": True,
+    }
+    found = named(qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(config)), config)
+    experts = found["model.layers.0.mlp.switch_mlp.up_proj.weight"]
+    assert (experts.reading, experts.entries, experts.chosen) == (Reading.EXPERTS, 8, 2)
+    assert experts.weights == 16 * 32
+    assert experts.bytes_read(1) == pytest.approx(experts.bytes / 4)
+    assert found["model.layers.0.mlp.gate.weight"].reading is Reading.WHOLE
+
+
+def test_working_sets_grow_from_cache_size_to_beyond_the_model() -> None:
+    megabyte = bandwidth.MEGABYTE
+    sizes = [size // megabyte for size in bandwidth.working_sets(100 * megabyte, 2**40)]
+    assert sizes == [1, 4, 16, 64, 100, 200]
+    assert list(bandwidth.working_sets(1000, 2**40)) == [megabyte]
+    scarce = [size // megabyte for size in bandwidth.working_sets(2**40, 20 * megabyte)]
+    assert scarce == [1, 4, 16]
+
+
+def test_widths_double_and_end_with_the_widest() -> None:
+    assert widths(1) == [1]
+    assert widths(8) == [1, 2, 4, 8]
+    assert widths(6) == [1, 2, 4, 6]
+
+
+def test_an_audit_decodes_at_each_width_and_every_figure_follows_from_its_document(
+    tmp_path: Path,
+) -> None:
+    folder = tiny_llama(tmp_path / "tiny", ends=False)
+    told: list[Progress] = []
+    found = audit(lambda report: load(folder, "tiny", "auto", report), 3, told.append)
+    document = json.loads(json.dumps(found.document()))
+    assert [sample["rows"] for sample in document["samples"]] == [1, 2, 3]
+    assert {"load", "measure", "decode"} <= {progress.stage for progress in told}
+    points = document["machine"]["bandwidth"]
+    assert all(0 < point["one_stream"] <= point["best"] for point in points)
+    for sample in document["samples"]:
+        rows, rate = sample["rows"], sample["measured_tokens_per_second"]
+        weights = sum(
+            tensor["bytes"] * (min(rows, VOCAB) / VOCAB if tensor["reading"] == "row" else 1)
+            for tensor in document["tensors"]
+        )
+        keys_and_values = rows * sample["context"] * document["kv_bytes_per_token"]
+        assert sample["bytes_per_step"] == pytest.approx(weights + keys_and_values)
+        assert sample["bytes_per_token"] == pytest.approx(sample["bytes_per_step"] / rows)
+        assert sample["utilisation"] == pytest.approx(rate / sample["ceiling_tokens_per_second"])
+        moved = rate * sample["bytes_per_token"]
+        assert sample["measured_bytes_per_second"] == pytest.approx(moved)
+    assert document["conclusion"] == found.conclusion()
+
+
+def test_a_model_that_cannot_load_is_one_line() -> None:
+    def broken(report: Report) -> Any:
+        raise ModelError("there is no model here")
+
+    with pytest.raises(AuditError, match=r"^there is no model here$"):
+        audit(broken, 1, lambda _: None)
+
+
+def test_whoever_stops_listening_while_it_loads_ends_it(tmp_path: Path) -> None:
+    def leave(progress: Progress) -> None:
+        raise RuntimeError("enough")
+
+    folder = tiny_llama(tmp_path / "tiny")
+    with pytest.raises(AuditError, match="enough"):
+        audit(lambda report: load(folder, "tiny", "auto", report), 1, leave)
+
+
+def of_samples(*samples: tuple[int, float, float, float]) -> Audit:
+    """Samples of rows, seconds for memory and for arithmetic, and the share of the ceiling."""
+    found = []
+    for rows, memory, arithmetic, share in samples:
+        ceiling = Ceiling(rows, 1e9, memory, arithmetic)
+        found.append(Sample(64, 50, Measured(ceiling, share * ceiling.rate)))
+    point = BandwidthPoint(1, 1.0, 1.0, 1)
+    roofline = Roofline((), 0, Machine((point,), 1.0))
+    return Audit(MODEL, (), roofline, tuple(found))
+
+
+def test_the_conclusion_says_whether_and_where_something_is_left() -> None:
+    busy = of_samples((1, 0.1, 0.01, 0.5), (8, 0.1, 0.05, 0.25)).conclusion()
+    assert busy.startswith("There is something to win: at 8 rows decoding reaches 25%")
+    assert "batching gains 4.0x of 8.0x possible" in busy
+    assert "300.0 of a step's 400.0 ms are more than memory needs" in busy
+    near = of_samples((1, 0.1, 0.01, 0.9), (8, 0.1, 0.2, 0.8)).conclusion()
+    assert near.startswith("Little is left to win: at 8 rows decoding reaches 80%")
+    assert "more arithmetic" in near
+    alone = of_samples((1, 0.1, 0.01, 0.9)).conclusion()
+    assert "at 1 row decoding" in alone
+    assert "fewer bytes" in alone
+    assert "batching" not in alone
