@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from engine.engine import Engine
 from engine.events import EngineStatus, Progress, Snapshot, Status
+from engine.server import last_run
 from engine.server.doorbell import Doorbell
 from engine.server.report import Reporter
 
@@ -100,12 +101,18 @@ class Host(uvicorn.Server):
         startup.cancel()
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._keep_state()
         self._closing.start()
         await super().shutdown(sockets)
 
     def stop(self) -> None:
         self.should_exit = True
         self._stop.set()
+
+    def _keep_state(self) -> None:
+        state = self._engine.snapshot()
+        if self._log_path is not None and state.status is EngineStatus.OK:
+            last_run.save(state, self._log_path.parent)
 
     def _on_signal(self) -> None:
         if self.should_exit:
@@ -134,6 +141,7 @@ class Host(uvicorn.Server):
                     match event:
                         case Status() | Snapshot() if event.status is EngineStatus.OK:
                             self._reporter.ready(self._url, self._engine.snapshot())
+                            self._keep_state()
                             return
                         case Status() | Snapshot() if event.status is EngineStatus.FAILED:
                             await self._give_up(event.error or "the model could not be loaded")

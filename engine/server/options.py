@@ -16,7 +16,8 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
-    exit when standard input closes. log: a file instead of the usual one."""
+    exit when standard input closes. log: a file instead of the usual one. record: a file for the
+    engine's events."""
 
     model: str | None
     max_batch: int
@@ -28,6 +29,7 @@ class ServeOptions:
     api_key: str | None
     parent_pipe: bool
     log: Path | None
+    record: Path | None = None
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> ServeOptions:
@@ -42,6 +44,7 @@ class ServeOptions:
             api_key=args.api_key or os.environ.get("DSPARK_API_KEY") or None,
             parent_pipe=args.parent_pipe,
             log=args.log,
+            record=args.record,
         )
 
 
@@ -71,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         "--api-key", metavar="K", help="ask clients for this key (or set DSPARK_API_KEY)"
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="instead of the usual log file")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write all events there, for dspark-tui replay",
+    )
 
 
 def _positive(text: str) -> int:

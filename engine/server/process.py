@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from engine.events import Progress
 from engine.models import catalog
 from engine.models.errors import ModelError
+from engine.proof.recording import RecordingError
 from engine.server.listener import Listener, ListenError, listen
 from engine.server.logs import open_log
 from engine.server.options import ServeOptions
@@ -50,7 +51,7 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
         ref = catalog.resolve(options.model)
         with listen(options) as listener:
             return _serve(options, ref, listener, reporter, log_path)
-    except (ModelError, ListenError) as error:
+    except (ModelError, ListenError, RecordingError) as error:
         reporter.failed(str(error), None)
         return BAD_START
     except KeyboardInterrupt:
@@ -75,9 +76,11 @@ def _serve(
     from engine.engine import Engine
     from engine.server.app import create_app
     from engine.server.host import Host
+    from engine.server.recording import recorded
 
     loader = ModelLoader(ref, options.precision)
     engine = Engine(loader, EngineSettings(options.max_batch, options.queue))
     app = create_app(engine, ref.name, listener.policy)
     host = Host(app, engine, reporter, listener.url, options.parent_pipe, log_path)
-    return host.serve_until_stopped(listener.socket)
+    with recorded(engine, options.record):
+        return host.serve_until_stopped(listener.socket)
