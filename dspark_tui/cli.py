@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "serve": "run the engine as a server, without the workbench",
+    "bench": "find out by completion times whether a server batches",
     "models": "list, fetch and remove models",
     "config": "show the settings in force and where each comes from",
     "audit": "bytes per token, memory bandwidth, and how near decoding comes to the limit",

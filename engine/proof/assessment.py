@@ -22,6 +22,8 @@ from engine.proof.verdict import (
 
 CACHED_TTFT = 0.6
 """A repeated prompt whose first token comes within this share of the first time was remembered."""
+ABOUT_THE_SERVER = (Kind.STAGGERED, Kind.RELEASE)
+"""Probes whose finding adds to the sweep's; the mixed burst's is about such bursts only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class WidthResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """finding: what speaks against the server or remains open; None when nothing does."""
+    """finding: None where the sentence is no judgement, or says that nothing is amiss."""
 
     kind: Kind
     sentence: str
@@ -77,7 +79,7 @@ def assess(rounds: Sequence[Round]) -> Assessment:
         probes=probes,
         verdict=overall(
             (width.verdict for width in widths if width.verdict),
-            (probe.finding for probe in probes if probe.finding),
+            (p.finding for p in probes if p.finding and p.kind in ABOUT_THE_SERVER),
         ),
         usable=len(timings(records)),
         failed=len(errors),
@@ -122,7 +124,7 @@ def _probe(round_: Round, solo: Solo | None) -> ProbeResult | None:
             return _staggered(round_, solo)
         case Kind.MIXED:
             verdict = judge_burst(timings(round_.records), solo)
-            return ProbeResult(round_.kind, f"{verdict.name}. {verdict.main.sentence}")
+            return ProbeResult(round_.kind, verdict.main.sentence, verdict.main)
         case Kind.JOIN:
             return _join(round_)
         case Kind.RELEASE:
@@ -205,6 +207,6 @@ def _untold(round_: Round) -> ProbeResult:
 
 
 def _prompt_size(record: Record) -> str:
-    if record.prompt_tokens:
-        return f"a prompt of {record.prompt_tokens} tokens"
-    return f"a prompt of {len(record.ask.prompt.split())} words"
+    if record.prompt_tokens is None:
+        return "a prompt of unknown length"
+    return f"a prompt of {record.prompt_tokens} tokens"

@@ -26,9 +26,10 @@ class Ask:
 class Record:
     """A request as seen from here, in seconds of the event loop's clock; grows while it runs.
 
-    submit: None before it is sent. arrivals: when text came. counted: tokens by what came, at least one for each piece and each
-    word. reported: tokens by the server's usage, which counts what it made, not how fast. end: when
-    it was complete, None while it runs or if it never was. error: one line.
+    submit: None before it is sent. arrivals: when text came. counted: tokens by what came, at least
+    one for each piece and each word. reported: tokens by the server's usage, which counts what it
+    made, not how fast. end: when it was complete, None while it runs or if it never was. error: one
+    line.
     """
 
     ask: Ask
