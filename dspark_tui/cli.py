@@ -26,6 +26,7 @@ COMMANDS = {
     "models": "list, fetch and remove models",
     "config": "show the settings in force and where each comes from",
     "audit": "bytes per token, memory bandwidth, and how near decoding comes to the limit",
+    "doctor": "check everything a start depends on",
 }
 """Name and help of each module in `commands`; a module is imported only when its command runs."""
 

@@ -21,6 +21,7 @@ def pytest_configure() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["XDG_CACHE_HOME"] = str(TEST_DATA / "cache")
     os.environ["DSPARK_DATA_DIR"] = str(TEST_DATA)
+    os.environ["XDG_STATE_HOME"] = str(TEST_DATA / "state")  # of what outlives a test's own home
     os.environ["HF_HUB_CACHE"] = str(TEST_DATA / "hub")  # the hub's library reads it once
     blas.prepare()
 

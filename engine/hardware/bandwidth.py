@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import mlx.core as mx
 
+from engine.hardware import device
 from engine.hardware.roofline import BandwidthPoint, Machine
 from engine.models.blocked import project
 
@@ -130,7 +131,7 @@ def _matrix(size: int) -> mx.array:
 
 
 def _multiplications(dtype: mx.Dtype) -> float:
-    size = PRODUCT if mx.default_device().type == mx.DeviceType.cpu else 8 * PRODUCT
+    size = PRODUCT if device.is_cpu() else 8 * PRODUCT
     matrix = mx.ones((size, size), dtype)
     mx.eval(matrix)
     return size**3 / _seconds(lambda times: mx.eval([matrix @ matrix for _ in range(times)]))
@@ -138,5 +139,4 @@ def _multiplications(dtype: mx.Dtype) -> float:
 
 def _stream_count() -> int:
     """Streams worth trying at a time: a GPU's operations fill it by themselves."""
-    on_cpu = mx.default_device().type == mx.DeviceType.cpu
-    return min(os.cpu_count() or 1, MOST_STREAMS) if on_cpu else 1
+    return min(os.cpu_count() or 1, MOST_STREAMS) if device.is_cpu() else 1

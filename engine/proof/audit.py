@@ -151,13 +151,13 @@ def widths(max_batch: int) -> list[int]:
 
 def _examine(loaded: LoadedModel, report: Report) -> Roofline:
     """On the engine's thread."""
-    from engine.hardware import bandwidth, memory
+    from engine.hardware import bandwidth, device
     from engine.models.weights import compute_dtype, tensors
 
     def tell(done: int, total: int) -> None:
         report(Progress("measure", "memory and arithmetic", done, total))
 
-    spare = memory.available() // 2
+    spare = device.free_bytes() // 2
     dtype = compute_dtype(loaded.model)
     machine = bandwidth.measure(loaded.info.weight_bytes, spare, dtype, tell)
     found = tensors(loaded.model, loaded.config)
