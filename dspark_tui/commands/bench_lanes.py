@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from rich.text import Text
@@ -29,6 +30,8 @@ def lane_rows(round_: Round, now: float, columns: int, glyphs: Glyphs) -> Iterat
     start = min((lane.request.queued for lane in lanes), default=now)
     end = max((lane.request.finished or now for lane in lanes), default=now)
     axis = Axis.fit(start, end, columns)
+    if end > start and all(lane.request.finished for lane in lanes):
+        axis = replace(axis, seconds=end - start)  # nothing grows any more: use the whole width
     line = [" "] * axis.columns
     for column, label in axis.ticks:
         line[column : column + len(label)] = label

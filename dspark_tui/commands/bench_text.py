@@ -109,7 +109,7 @@ def _heading(text: str) -> Text:
 
 
 def _item(text: str) -> Padding:
-    return Padding(Text(text), (0, 0, 0, 2))
+    return Padding(Text(text), (0, 0, 0, 2), expand=False)
 
 
 def _pairs(rows: list[tuple[str, str]]) -> Table:
