@@ -72,6 +72,8 @@ class Engine:
         loop = self._available()
         loop.check(request)
         with self._lock:
+            if self._loop is not loop:
+                raise EngineUnavailableError("the engine is stopping")
             if len(self._live) >= self._settings.max_batch + self._settings.queue_limit:
                 waiting = self._settings.queue_limit
                 raise QueueFullError(f"the queue is full ({waiting} waiting)", loop.retry_after())
@@ -133,8 +135,10 @@ class Engine:
         while not self._closing.is_set():
             self._receive(wait=loop.idle)
             loop.turn()
+        with self._lock:
+            self._loop = None  # from here on nothing more arrives in the inbox
+        self._receive(wait=False)
         loop.stop("the engine is stopping")
-        self._loop = None
 
     def _load(self) -> Loop:
         from engine.loop import Loop  # imports MLX, which the BLAS must precede

@@ -20,14 +20,15 @@ class Row:
     """Everything about one request lives here; batches are lists of rows. Engine thread only.
 
     read: prompt tokens whose K/V exist. launched: tokens picked by steps so far, those still in
-    flight included. tokens: generated tokens that came back. Times are on the engine's clock.
+    flight included. tokens: generated tokens that came back. failure: what ends this row, and only
+    this row, at its next token. Times are on the engine's clock.
     """
 
     request: GenerationRequest
     sink: Sink
     text: RowText
     queued: float
-    processors: list[Processor]
+    processors: list[Processor] = field(default_factory=list)
     phase: Phase = Phase.QUEUED
     slot: int | None = None
     cached: int = 0
@@ -41,8 +42,12 @@ class Row:
 
     @classmethod
     def create(cls, request: GenerationRequest, sink: Sink, backend: Backend, queued: float) -> Row:
-        text = RowText(backend, request.stop)
-        return cls(request, sink, text, queued, processors(request.sampling))
+        row = cls(request, sink, RowText(backend, request.stop), queued)
+        try:
+            row.processors = processors(request.sampling)
+        except Exception as error:
+            row.failure = error
+        return row
 
     @property
     def unread(self) -> int:

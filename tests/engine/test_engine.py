@@ -191,6 +191,19 @@ def test_an_exception_in_one_rows_processor_ends_that_row_only(
     assert harness.engine.snapshot().status is EngineStatus.OK
 
 
+def test_a_request_that_cannot_be_set_up_fails_alone(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(params: SamplingParams) -> list[object]:
+        raise ValueError("no processor for this")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.row, "processors", broken)
+        finish = harness.ask().wait()
+    assert (finish.reason, finish.error) == (FinishReason.ERROR, "no processor for this")
+    assert harness.ask().wait().reason is FinishReason.LENGTH
+
+
 def test_a_failing_step_ends_the_running_rows_once_and_the_queue_goes_on(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
