@@ -1,0 +1,63 @@
+"""What full-screen commands share: themes, leaving cleanly on signals, faults in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from contextlib import suppress
+
+from textual.app import App
+
+from dspark_tui import theming
+from dspark_tui.paths import Paths
+from dspark_tui.roles import role_variables
+
+log = logging.getLogger(__name__)
+
+DEFAULT_THEME = "ember"
+
+
+class ThemedApp(App[None]):
+    """failure: one line when it ended by a fault of its own, for whoever started it to print.
+    theme_notices: what was wrong with themes, one line each."""
+
+    TITLE = "dspark-tui"
+
+    def __init__(self, paths: Paths, theme: str, ascii: bool) -> None:
+        """theme: its name; "" is the default one."""
+        super().__init__()
+        self.failure = ""
+        self.theme_notices: list[str] = []
+        self.set_class(ascii, "-ascii")
+        self._load_themes(paths, theme or DEFAULT_THEME)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # without this the terminal would stay in mouse, paste and alternate-screen mode
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.exit)
+
+    def _load_themes(self, paths: Paths, wanted: str) -> None:
+        themes, problems = theming.load_themes(paths.config.parent / "themes")
+        for theme in themes:
+            self.register_theme(theme)
+        self.theme_notices += [str(problem) for problem in problems]
+        if wanted in self.available_themes:
+            self.theme = wanted
+            return
+        names = ", ".join(theme.name for theme in themes)
+        self.theme_notices.append(f"there is no theme {wanted!r}; the shipped ones are {names}")
+        self.theme = DEFAULT_THEME if DEFAULT_THEME in self.available_themes else "textual-dark"
+
+    def _fatal_error(self) -> None:
+        """Textual's own prints a traceback over the terminal; ours goes to the log."""
+        log.critical("the workbench failed", exc_info=True)
+        error = sys.exc_info()[1]
+        self.failure = f"{type(error).__name__}: {error}"
+        self._close_messages_no_wait()
