@@ -71,7 +71,7 @@ class Row:
         """Take a generated token, send the text it made certain; the reason if it is the last."""
         self.tokens.append(token)
         self._unsent += 1
-        if token in eos:
+        if token in eos and len(self.tokens) > self.request.min_tokens:
             return FinishReason.STOP
         text, stopped = self.text.push(token)
         self.send(text)

@@ -41,8 +41,9 @@ class GenerationRequest:
     """One row's worth of work.
 
     id: unique, e.g. "chatcmpl-…". prompt: token ids, at least one. max_tokens: at least 1, already
-    clamped to the context. stop: strings that end the answer and are not part of it. source: the
-    label the live panel shows (`X-Dspark-Source`).
+    clamped to the context. stop: strings that end the answer and are not part of it. min_tokens:
+    before so many, end-of-turn tokens don't end it. source: the label the live panel shows
+    (`X-Dspark-Source`).
     """
 
     id: str
@@ -50,6 +51,7 @@ class GenerationRequest:
     max_tokens: int
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
+    min_tokens: int = 0
     source: str = ""
 
 

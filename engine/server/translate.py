@@ -36,9 +36,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guided_regex": (),
     "guided_choice": (),
     "guided_grammar": (),
-    "min_tokens": (0,),
     "stop_token_ids": ([],),
-    "ignore_eos": (False,),
     "chat_template_kwargs": ({},),
 }
 """Options that would change the answer and can't be honoured, with the values that ask for
@@ -71,12 +69,14 @@ def generation_request(
             f"{len(prompt)}. Shorten them."
         )
     wanted = body.max_completion_tokens or body.max_tokens or room
+    least = wanted if body.ignore_eos else body.min_tokens or 0
     return GenerationRequest(
         id=f"chatcmpl-{secrets.token_hex(12)}",
         prompt=tuple(prompt),
         max_tokens=min(wanted, room),
         sampling=_sampling(body, tokenizer.vocab_size),
         stop=tuple(body.stop),
+        min_tokens=least,
         source=source,
     )
 

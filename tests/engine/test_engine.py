@@ -160,6 +160,20 @@ def test_the_end_of_turn_token_ends_a_row(start: Start, tmp_path: Path) -> None:
     assert client.text == ""
 
 
+def test_the_end_of_turn_token_waits_for_the_fewest_tokens_asked_for(
+    start: Start, tmp_path: Path
+) -> None:
+    harness = start(folder=tiny_llama(tmp_path, ends=True))
+    always = SamplingParams(logit_bias=((2, 1000.0),))
+    for least, expected in ((5, (FinishReason.STOP, 6)), (8, (FinishReason.LENGTH, 8))):
+        request = GenerationRequest(f"least {least}", (5, 6), 8, always, min_tokens=least)
+        client = Client(request)
+        harness.engine.submit(request, client)
+        finish = client.wait()
+        assert (finish.reason, finish.usage.completion_tokens) == expected
+        assert client.text == ""
+
+
 def test_identical_prompts_with_their_own_seeds_differ(harness: Harness) -> None:
     clients = [harness.ask(max_tokens=20, temperature=1.0, seed=seed) for seed in range(4)]
     for client in clients:

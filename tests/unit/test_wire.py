@@ -211,7 +211,7 @@ def test_logit_bias_outside_the_vocabulary_is_refused(tokenizer: WordTokenizer, 
         ("presence_penalty", 0.5),
         ("frequency_penalty", -1),
         ("repetition_penalty", 1.1),
-        ("ignore_eos", True),
+        ("stop_token_ids", [2]),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(
@@ -221,6 +221,13 @@ def test_what_cannot_be_honoured_is_refused_by_name(
         convert(tokenizer, **{field: value})
     assert caught.value.status_code == 400
     assert caught.value.body.param == field
+
+
+def test_an_answer_can_be_kept_from_ending_early(tokenizer: WordTokenizer) -> None:
+    assert convert(tokenizer, max_tokens=9).min_tokens == 0
+    assert convert(tokenizer, max_tokens=9, min_tokens=4).min_tokens == 4
+    assert convert(tokenizer, max_tokens=9, ignore_eos=True).min_tokens == 9
+    assert convert(tokenizer, max_tokens=9, ignore_eos=False).min_tokens == 0
 
 
 def test_options_set_to_their_neutral_value_ask_for_nothing(tokenizer: WordTokenizer) -> None:
