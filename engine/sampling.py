@@ -16,9 +16,9 @@ import mlx.core as mx
 
 from engine.types import SamplingParams
 
-CANDIDATES = 64
-"""A partition to this many best logits nearly always holds the top-p mass; a full sort costs six
-times as much on a CPU."""
+CANDIDATES, MORE_CANDIDATES = 64, 1024
+"""Partitions to this many best logits nearly always hold the top-p mass; sorting the whole
+vocabulary costs several times as much on a CPU."""
 
 Processor = Callable[[mx.array], mx.array]
 """Changes one row's logits, shape [vocabulary]."""
@@ -112,19 +112,27 @@ def _cut(logits: mx.array, params: SamplingParams) -> mx.array | None:
 
 def _rank_cut(logits: mx.array, params: SamplingParams) -> mx.array:
     """The lowest logit that top_k and top_p keep together."""
-    size = logits.size
-    top_k = params.top_k if 0 < params.top_k < size else size
-    best = _best(logits, min(size, max(CANDIDATES, top_k if top_k < size else 0)))
-    if params.top_p >= 1:
-        return best[top_k - 1]
-    whole = mx.logsumexp(best[:top_k] if top_k < size else logits)
-    mass = mx.cumsum(mx.exp(best - whole))
-    if needs_sync(params) and best.size < top_k and float(mass[-1]) < params.top_p:
-        best = _best(logits, size)
+    if 0 < params.top_k < logits.size:
+        logits = _best(logits, params.top_k)
+    return logits[-1] if params.top_p >= 1 else _nucleus_cut(logits, params.top_p)
+
+
+def _nucleus_cut(logits: mx.array, top_p: float) -> mx.array:
+    """The lowest logit of the smallest set of best ones whose mass reaches top_p.
+
+    Looks at a few best logits first and at more only when their mass falls short, which has to be
+    read back; `needs_sync` says when that can happen.
+    """
+    whole = mx.logsumexp(logits)
+    for count in (CANDIDATES, MORE_CANDIDATES, logits.size):
+        best = _best(logits, min(count, logits.size))
         mass = mx.cumsum(mx.exp(best - whole))
+        if count >= logits.size or float(mass[-1]) >= top_p:
+            break
     # A token stays while the mass before it is short of top_p; the best one always stays.
-    kept = mx.maximum(mx.sum(mass - mx.exp(best - whole) < params.top_p), 1)
-    return best[mx.minimum(kept, min(top_k, best.size)) - 1]
+    before = mass - mx.exp(best - whole)
+    kept = mx.maximum(mx.sum(before < top_p), 1)
+    return best[kept - 1]
 
 
 def _best(logits: mx.array, count: int) -> mx.array:
