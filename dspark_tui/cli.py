@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dspark_tui import __version__, config
@@ -19,6 +20,7 @@ from dspark_tui.paths import Paths, tilde
 
 if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp
+    from engine.proof.recording import Recorder
 
 COMMANDS = {
     "serve": "run the engine as a server, without the workbench",
@@ -27,6 +29,7 @@ COMMANDS = {
     "config": "show the settings in force and where each comes from",
     "audit": "bytes per token, memory bandwidth, and how near decoding comes to the limit",
     "doctor": "check everything a start depends on",
+    "replay": "play a recording of the engine's events",
 }
 """Name and help of each module in `commands`; a module is imported only when its command runs."""
 
@@ -76,6 +79,9 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument("--theme", metavar="NAME")
     parser.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII only")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="write the engine's events there, for replay"
+    )
     parser.add_argument("--check-config", action="store_true", help="check config.toml and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, text in COMMANDS.items():
@@ -105,18 +111,25 @@ def run_workbench(args: argparse.Namespace) -> int:
     loaded = config.load(paths.config)
     try:
         apply_arguments(loaded, args)
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise ValueError("the workbench needs a terminal; `dspark-tui serve` runs without one")
+        recorder = start_recording(args.record) if args.record else None
     except ValueError as error:
         return refuse(str(error))
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return refuse("the workbench needs a terminal; `dspark-tui serve` runs without one")
     notices = [*problem_notice(loaded.problems), *start_log(paths)]
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-    failure = run_app(build_app(loaded.settings, paths, notices, args.prompt))
+    failure = run_app(build_app(loaded.settings, paths, notices, args.prompt, recorder))
+    if recorder is not None:
+        end_recording(recorder)
     return failed(failure, paths) if failure else 0
 
 
 def build_app(
-    settings: config.Settings, paths: Paths, notices: Iterable[str], prompt: str
+    settings: config.Settings,
+    paths: Paths,
+    notices: Iterable[str],
+    prompt: str,
+    recorder: Recorder | None = None,
 ) -> DsparkApp:
     """The app on its engine: a server elsewhere if the settings name one, else our own worker."""
     from dspark_tui.app import DsparkApp, Start
@@ -127,6 +140,8 @@ def build_app(
         settings.model, settings.max_batch, settings.precision, paths.engine_log
     )
     link = EngineLink(settings.attach or command, os.environ.get("DSPARK_API_KEY"))
+    if recorder is not None:
+        link.on_event = recorder.write
     return DsparkApp(Start(settings, paths, tuple(notices), prompt), link)
 
 
@@ -195,6 +210,23 @@ def start_log(paths: Paths) -> list[str]:
     for chatty in ("httpx", "httpcore", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return notices
+
+
+def start_recording(path: Path) -> Recorder:
+    """Raises ValueError with one line."""
+    from engine.proof.recording import Recorder, RecordingError
+
+    try:
+        return Recorder(path)
+    except RecordingError as error:
+        raise ValueError(str(error)) from None
+
+
+def end_recording(recorder: Recorder) -> None:
+    """Close it and say what became of it."""
+    recorder.close()
+    plays = f"recorded; dspark-tui replay {tilde(recorder.path)} plays it"
+    print(f"dspark-tui: {recorder.problem or plays}", file=sys.stderr)
 
 
 def refuse(message: str) -> int:

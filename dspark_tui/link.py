@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dspark_tui.address import Address
 from dspark_tui.live import EngineClock, LiveState
 from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
-from engine.events import EngineStatus, Finished, Phase, Progress, Snapshot, Status
+from engine.events import EngineStatus, Event, Finished, Phase, Progress, Snapshot, Status
 from engine.types import FinishReason
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class EngineLink:
     """Start it once the first frame is on screen; close it before the loop ends.
 
     ready: set while requests can be sent. problem: one line while they can't, "" otherwise.
-    batch_hidden: the server doesn't publish its batch.
+    batch_hidden: the server doesn't publish its batch. on_event: hears what `live` is told.
     """
 
     def __init__(self, place: str | Command, api_key: str | None = None) -> None:
@@ -43,6 +43,7 @@ class EngineLink:
         self.problem = ""
         self.batch_hidden = False
         self.on_change: Callable[[], None] = lambda: None
+        self.on_event: Callable[[Event], None] = lambda _: None
         self._api_key = api_key
         self._address = place if isinstance(place, str) else ""
         self.worker = None if isinstance(place, str) else Worker(place, self._worker_changed)
@@ -97,13 +98,13 @@ class EngineLink:
                     self._disconnected(event.why)
                     continue
                 self.clock.observe(event, time.monotonic())
-                self.live.apply(event)
+                self._take(event)
                 if isinstance(event, Snapshot | Status):
                     self._status(event)
         except NoEventsError:
             self.batch_hidden = True
             hidden = Progress("attached", f"{self.client.address} does not publish its batch")
-            self.live.apply(Status(self.now(), EngineStatus.LOADING, hidden))
+            self._take(Status(self.now(), EngineStatus.LOADING, hidden))
             await self._probe()
         except Exception:
             log.exception("the events can't be followed any more")
@@ -125,6 +126,10 @@ class EngineLink:
                 self.problem = str(error)
                 self.on_change()
                 await asyncio.sleep(delay)
+
+    def _take(self, event: Event) -> None:
+        self.live.apply(event)
+        self.on_event(event)
 
     def _status(self, event: Snapshot | Status) -> None:
         if event.status is EngineStatus.OK:
@@ -154,15 +159,15 @@ class EngineLink:
         for request in list(self.live.engine.requests.values()):
             if request.phase is not Phase.FINISHED:
                 completion = now - request.queued
-                self.live.apply(
+                self._take(
                     Finished(
                         now, request.request, FinishReason.ERROR, request.tokens, completion, why
                     )
                 )
         if self.failed:
-            self.live.apply(Status(now, EngineStatus.FAILED, error=why))
+            self._take(Status(now, EngineStatus.FAILED, error=why))
         else:
-            self.live.apply(Status(now, EngineStatus.LOADING, Progress("starting again", why)))
+            self._take(Status(now, EngineStatus.LOADING, Progress("starting again", why)))
         self.on_change()
 
 

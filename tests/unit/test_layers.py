@@ -12,15 +12,21 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODEL_LIBRARIES = ("mlx", "mlx_lm", "transformers")
-UI_MAY_IMPORT = ("engine.types", "engine.events", "engine.state")
+UI_MAY_IMPORT = (
+    *("engine.types", "engine.events", "engine.state"),
+    *("engine.proof.recording", "engine.proof.shape", "engine.proof.verdict"),
+)
+"""Values, and what is computed from them alone."""
 UI_COMMANDS = ROOT / "dspark_tui" / "commands"
 PURE = (
     "actions",
     "config",
+    "figures",
     "lanes",
     "live",
     "params",
     "paths",
+    "player",
     "session",
     "state",
     "wrap",

@@ -1,0 +1,113 @@
+"""`dspark-tui replay`: a recording in the real batch panel, and every figure recomputed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dspark_tui import config
+from dspark_tui.figures import BurstFigures, burst_figures
+from dspark_tui.paths import Paths, tilde
+
+if TYPE_CHECKING:
+    from dspark_tui.lanes import Lane
+    from engine.proof.recording import Recording
+
+DONE, FAILED = 0, 1
+FASTEST = 1024.0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    parser = subparsers.add_parser(
+        "replay",
+        help="play a recording of the engine's events",
+        description="Play what --record wrote in the batch panel; where the output is no terminal, "
+        "print its figures.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X", help="2 is twice as fast (default 1)"
+    )
+    parser.add_argument(
+        "--figures", action="store_true", help="print the figures, even on a terminal"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: 0 done, 1 not done with the reason on stderr."""
+    from engine.proof.recording import RecordingError, read
+
+    try:
+        recording = read(args.file)
+    except RecordingError as error:
+        print(f"dspark-tui: {error}", file=sys.stderr)
+        return FAILED
+    bursts = burst_figures(recording.events)
+    if args.figures or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        for line in lines_of(recording, bursts):
+            print(line)
+        return DONE
+    return _play(args, recording, bursts)
+
+
+def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigures]) -> int:
+    from dspark_tui.cli import failed, start_log
+    from dspark_tui.player import Player
+    from dspark_tui.replay_app import ReplayApp
+
+    paths = Paths.of_user()
+    start_log(paths)
+    os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+    player = Player(recording.events, args.speed)
+    title = f"{tilde(args.file)}   {_when(recording)}"
+    app = ReplayApp(title, player, bursts, config.load(paths.config).settings, paths)
+    asyncio.run(app.run_async())
+    return failed(app.failure, paths) if app.failure else DONE
+
+
+def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
+    """The figures as plain text."""
+    cut = "" if recording.complete else ", cut off in its last line"
+    yield f"{_when(recording)}, {len(recording.events)} events, {len(bursts)} bursts{cut}"
+    for number, burst in enumerate(bursts, 1):
+        yield ""
+        yield f"burst {number}: {burst.requests} requests, at most {burst.widest} in one step"
+        yield f"{'request':<24}{'wait':>8}{'ttft':>8}{'end':>8}{'tok':>7}{'tok/s':>8}"
+        yield from (_lane_line(lane, burst.end) for lane in burst.lanes)
+        if (total := burst.aggregate) is not None:
+            yield f"aggregate {total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s"
+        if burst.verdict is not None:
+            yield f"verdict {burst.verdict.name}"
+            yield from (f"  {finding.sentence}" for finding in burst.verdict.findings)
+
+
+def _lane_line(lane: Lane, end: float) -> str:
+    from dspark_tui.wrap import cut, drawable
+
+    name = cut(drawable(f"r{lane.number} {lane.label}"), 23, "")
+    seconds = (lane.waited(end), lane.ttft, lane.completion_time)
+    columns = "".join(f"{'-' if value is None else f'{value:.2f}':>8}" for value in seconds)
+    rate = "-" if lane.rate is None else f"{lane.rate:.1f}"
+    return f"{name:<24}{columns}{lane.request.tokens:>7}{rate:>8}"
+
+
+def _when(recording: Recording) -> str:
+    when = datetime.fromtimestamp(recording.created).strftime("%Y-%m-%d %H:%M:%S")
+    return f"recorded {when}"
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed <= FASTEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, at most {FASTEST:.0f}")
+    return speed
