@@ -248,13 +248,14 @@ def _report(
 
 def command_line(arguments: list[str]) -> str:
     """The command to run again; what unlocks the server is left out."""
-    shown, secret = [], False
+    shown, secret = ["dspark-tui"], False
     for argument in arguments:
         option, equals, _ = argument.partition("=")
         hides = option in ("--api-key", "--header")
-        shown.append("…" if secret else f"{option}=…" if hides and equals else argument)
+        masked = "…" if secret else f"{option}=…" if hides and equals else ""
+        shown.append(masked or shlex.quote(argument))
         secret = hides and not equals
-    return shlex.join(["dspark-tui", *shown]).replace("'…'", "…")
+    return " ".join(shown)
 
 
 def exit_code(report: Report) -> int:

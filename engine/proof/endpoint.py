@@ -20,7 +20,7 @@ TRIES = 3
 """Of the warm-up on a server that says it is busy or broken just now."""
 TRY_AGAIN_AFTER = 1.0
 TEXTS = ("content", "reasoning_content", "reasoning")
-MALFORMED = (ValueError, LookupError, TypeError, AttributeError, SSEError)
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
 """What reading an answer of the wrong shape raises."""
 SENT = "http11.send_request_body.complete"
 
@@ -35,6 +35,9 @@ class RefusedError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+FAILURES = (TimeoutError, httpx.HTTPError, RefusedError, *MALFORMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +100,22 @@ class Endpoint:
     async def prepare(self) -> None:
         """Find the model, warm it up, learn which options are taken. Raises UnusableServerError."""
         try:
-            async with asyncio.timeout(self._target.timeout):
-                self.model = self.model or await self._first_model()
-                await self._warm_up()
-        except TimeoutError:
-            limit = f"{self._target.timeout:.0f} s"
-            raise UnusableServerError(f"{self._place} gave no answer within {limit}") from None
-        except (httpx.HTTPError, RefusedError, *MALFORMED) as error:
+            self.model = self.model or await self._first_model()
+            await self._warm_up()
+        except FAILURES as error:
             raise UnusableServerError(f"{self._place}: {self._explained(error)}") from None
 
     async def ask(self, record: Record) -> None:
         """Ask and fill the record. Never raises; a failure is the record's `error`."""
         try:
-            async with asyncio.timeout(self._target.timeout):
-                await self._exchange(record)
-        except TimeoutError:
-            record.error = f"not done after {self._target.timeout:.0f} s"
-        except (httpx.HTTPError, RefusedError, *MALFORMED) as error:
+            await self._exchange(record)
+        except FAILURES as error:
             if record.end is None:
                 record.error = self._explained(error)
 
     async def _first_model(self) -> str:
-        response = await self._http.get("/v1/models")
+        async with asyncio.timeout(self._target.timeout):
+            response = await self._http.get("/v1/models")
         _refuse_errors(response)
         try:
             return str(response.json()["data"][0]["id"])
@@ -164,13 +161,16 @@ class Endpoint:
             **({} if ask.seed is None else {"seed": ask.seed}),
             **self.dialect.options(ask),
         }
-        async with self._http.stream(
-            "POST",
-            "/v1/chat/completions",
-            json=body,
-            headers={"X-Dspark-Source": ask.source},
-            extensions={"trace": note_sending},
-        ) as response:
+        async with (
+            asyncio.timeout(self._target.timeout),
+            self._http.stream(
+                "POST",
+                "/v1/chat/completions",
+                json=body,
+                headers={"X-Dspark-Source": ask.source},
+                extensions={"trace": note_sending},
+            ) as response,
+        ):
             if not response.is_success:
                 await response.aread()
                 _refuse_errors(response)
@@ -202,6 +202,10 @@ class Endpoint:
     def _explained(self, error: Exception) -> str:
         """One line for whatever went wrong on the wire."""
         match error:
+            case TimeoutError():
+                return f"no answer was complete within {self._target.timeout:.0f} s"
+            case SSEError():
+                return "sent neither JSON nor a stream of events; is it OpenAI-compatible?"
             case RefusedError(status=200):
                 return f"broke off with an error: {error}"
             case RefusedError(status=401 | 403):
@@ -216,8 +220,6 @@ class Endpoint:
                 return f"closed the connection ({type(error).__name__})"
             case json.JSONDecodeError() | UnicodeDecodeError():
                 return "sent something that is not JSON"
-            case SSEError():
-                return "sent neither JSON nor a stream of events; is it OpenAI-compatible?"
             case ValueError():
                 return _one_line(error)
             case _:

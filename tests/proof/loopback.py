@@ -141,7 +141,8 @@ class LoopbackServer:
         work = asyncio.create_task(self._engine.ask(record))
         sent = 0
         while not work.done() or sent < len(record.arrivals):
-            for _ in record.arrivals[sent:]:
+            visible = work.done() or not self.behaviour.bursts
+            for _ in record.arrivals[sent:] if visible else ():
                 text = "word " * record.tokens if self.behaviour.bursts else "word "
                 _frame(writer, _delta({"content": text}))
                 sent += 1
