@@ -26,7 +26,9 @@ STYLES = {
 
 def lane_rows(round_: Round, now: float, columns: int, glyphs: Glyphs) -> Iterator[Text]:
     """A header with the time axis, then a row for each request that was sent."""
-    lanes = [_lane(n, record) for n, record in enumerate(round_.records, 1) if record.submit]
+    lanes = [
+        _lane(n, record) for n, record in enumerate(round_.records, 1) if record.submit is not None
+    ]
     start = min((lane.request.queued for lane in lanes), default=now)
     end = max((lane.request.finished or now for lane in lanes), default=now)
     axis = Axis.fit(start, end, columns)
