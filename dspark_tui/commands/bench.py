@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -184,6 +185,8 @@ async def _bench(order: _Order) -> int:
 
 async def _until_stopped(examination: Examination) -> bool:
     """Run it; Ctrl+C ends it early, with what there is. Whether that happened."""
+    gc.collect()
+    gc.freeze()  # walking all that is imported takes longer than a token
     try:
         await examination.run()
     except asyncio.CancelledError:
