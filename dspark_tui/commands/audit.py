@@ -94,11 +94,14 @@ def report_of(audit: Audit) -> Iterator[RenderableType]:
         f"{decimal(roofline.kv_bytes_per_token)} of keys and values for each token of context "
         f"({decimal(first.context * roofline.kv_bytes_per_token)} at {first.context})"
     )
+    if roofline.expert_shares:
+        shares = ", ".join(f"{rows}: {s:.0%}" for rows, s in roofline.expert_shares.items())
+        yield Text(f"routed experts that so many rows need, seen while reading text: {shares}")
     yield Text("\nWhat this machine reached", style="bold")
     yield _machine_table(roofline.machine)
     yield Text(
         f"arithmetic  {roofline.machine.multiplications * 2 / 1e9:.0f} GFLOP/s, of which a token "
-        f"needs {roofline.weights_per_token * 2 / 1e9:.2f} GFLOP"
+        f"needs {roofline.weights_per_token * 2 / 1e9:.3g} GFLOP"
     )
     yield Text("\nCeiling and stopwatch", style="bold")
     yield _sample_table(audit)

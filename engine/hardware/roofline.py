@@ -6,8 +6,8 @@ row, reads every weight once however many rows share it, and each row's own keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -34,8 +34,9 @@ class Tensor:
     chosen: int = 1
     weights: int = 0
 
-    def bytes_read(self, rows: int) -> float:
-        """Bytes one step of `rows` rows reads of it."""
+    def bytes_read(self, rows: int, expert_share: float | None = None) -> float:
+        """Bytes one step of `rows` rows reads of it. expert_share: of the experts, if known; else
+        what uniform routing would need."""
         match self.reading:
             case Reading.WHOLE:
                 return self.bytes
@@ -43,7 +44,8 @@ class Tensor:
                 return self.bytes * min(rows, self.entries) / self.entries
             case Reading.EXPERTS:
                 touched = distinct_experts(self.entries, self.chosen, rows)
-                return self.bytes * touched / self.entries
+                share = touched / self.entries if expert_share is None else expert_share
+                return self.bytes * share
 
 
 def distinct_experts(experts: int, chosen: int, rows: int) -> float:
@@ -126,11 +128,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A model on a machine. kv_bytes_per_token: of one row, all layers."""
+    """A model on a machine. kv_bytes_per_token: of one row, all layers. expert_shares: the share of
+    the routed experts that so many rows were seen to need."""
 
     tensors: Sequence[Tensor]
     kv_bytes_per_token: int
     machine: Machine
+    expert_shares: Mapping[int, float] = field(default_factory=dict)
 
     @cached_property
     def weights_per_token(self) -> int:
@@ -139,7 +143,8 @@ class Roofline:
 
     def step_bytes(self, rows: int, context: int) -> float:
         """Bytes a step of `rows` rows reads, each row holding `context` tokens."""
-        weights = sum(tensor.bytes_read(rows) for tensor in self.tensors)
+        share = self.expert_shares.get(rows)
+        weights = sum(tensor.bytes_read(rows, share) for tensor in self.tensors)
         return weights + rows * context * self.kv_bytes_per_token
 
     def ceiling(self, rows: int, context: int) -> Ceiling:

@@ -30,9 +30,22 @@ STEPS = 64
 SECONDS = 5.0
 FEWEST_STEPS = 8
 
+TEXT = 16
+"""Tokens of each text whose routing is looked at."""
+
 PROMPT = "The lighthouse keeper wrote down everything the sea had brought that year:"
+SAMPLE = (
+    f"{PROMPT} eleven bottles, two of them full, a door without a house, and a box of oranges that "
+    "smelled of salt. In April the supply boat came late. He had counted nine ships on the horizon "
+    "and could name seven by their smoke; the others he drew in the margin, with a question beside "
+    "each. 'Wind from the west,' says the entry for Sunday, 'and 14 degrees; repaired the pump.' "
+    "Nobody asked him for these notes, yet when the light was made automatic they were the first "
+    "thing the museum wanted, because they recorded what no instrument had been built to measure."
+)
 REMARKABLE = 0.75
 """The share of a ceiling from which on little is left to win below it."""
+IMPOSSIBLE = 1.1
+"""More than this share of a ceiling can't be; up to it, it is the measurements' noise."""
 
 Report = Callable[[Progress], None]
 
@@ -70,6 +83,11 @@ class Audit:
         if ceiling.rows > 1:
             could = ceiling.rate / first.ceiling.rate
             climb = f"; batching gains {last.rate / first.rate:.1f}x of {could:.1f}x possible"
+        if last.utilisation > IMPOSSIBLE:
+            return (
+                f"The machine was busy while its limits were measured: {reached}{climb}; repeat "
+                "the audit when it is quiet."
+            )
         if last.utilisation >= REMARKABLE:
             remedy = {
                 "memory": "only fewer bytes a token would make it faster (a lower precision, a "
@@ -95,6 +113,7 @@ class Audit:
             "tensors": [asdict(tensor) for tensor in roofline.tensors],
             "kv_bytes_per_token": roofline.kv_bytes_per_token,
             "weights_per_token": roofline.weights_per_token,
+            "expert_shares": dict(roofline.expert_shares),
             "machine": asdict(roofline.machine),
             "samples": [_sample_document(sample) for sample in self.samples],
             "conclusion": self.conclusion(),
@@ -130,7 +149,7 @@ def audit(load: Loader, max_batch: int, report: Report) -> Audit:
             report(progress)
 
         loaded = load(both)
-        found.append(_examine(loaded, both))
+        found.append(_examine(loaded, max_batch, both))
         return loaded
 
     with _running(Engine(examine, EngineSettings(max_batch))) as engine:
@@ -149,9 +168,10 @@ def widths(max_batch: int) -> list[int]:
     return sorted({*doubled, max_batch})
 
 
-def _examine(loaded: LoadedModel, report: Report) -> Roofline:
+def _examine(loaded: LoadedModel, max_batch: int, report: Report) -> Roofline:
     """On the engine's thread."""
     from engine.hardware import bandwidth, device
+    from engine.models.routing import expert_shares
     from engine.models.weights import compute_dtype, tensors
 
     def tell(done: int, total: int) -> None:
@@ -161,7 +181,17 @@ def _examine(loaded: LoadedModel, report: Report) -> Roofline:
     dtype = compute_dtype(loaded.model)
     machine = bandwidth.measure(loaded.info.weight_bytes, spare, dtype, tell)
     found = tensors(loaded.model, loaded.config)
-    return Roofline(tuple(found), loaded.info.kv_bytes_per_token, machine)
+    texts = _texts(loaded, max_batch)
+    rows = [rows for rows in widths(max_batch) if rows <= len(texts)]
+    shares = expert_shares(loaded.model, texts, rows)
+    return Roofline(tuple(found), loaded.info.kv_bytes_per_token, machine, shares)
+
+
+def _texts(loaded: LoadedModel, count: int) -> list[list[int]]:
+    """Texts of equal length for the routing to be seen at work, fewer where they would repeat."""
+    tokens = loaded.tokenizer.encode(SAMPLE)
+    starts = range(min(count, len(tokens) - TEXT))
+    return [tokens[start : start + TEXT] for start in starts]
 
 
 @contextmanager

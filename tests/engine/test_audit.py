@@ -9,6 +9,8 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
+from mlx_lm.models import qwen3_moe
+from mlx_lm.models.switch_layers import SwitchGLU
 
 from engine.events import ModelInfo, Progress
 from engine.hardware import bandwidth
@@ -23,6 +25,7 @@ from engine.hardware.roofline import (
 )
 from engine.models.errors import ModelError
 from engine.models.load import load
+from engine.models.routing import expert_shares
 from engine.models.weights import compute_dtype, tensors
 from engine.proof.audit import Audit, AuditError, Report, Sample, audit, widths
 from tests.tiny import tiny_llama
@@ -63,35 +66,80 @@ def test_quantized_tensors_count_their_packed_bytes_and_their_real_weights(tmp_p
     assert compute_dtype(loaded.model) == mx.float32
 
 
-def test_routed_experts_are_told_from_what_every_token_needs() -> None:
-    from mlx_lm.models import qwen3_moe
+MOE = {
+    "model_type": "qwen3_moe",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 16,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": VOCAB,
+    "rope_theta": 1e4,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 512,
+    "norm_topk_prob": True,
+}
 
-    config = {
-        "model_type": "qwen3_moe",
-        "hidden_size": 32,
-        "num_hidden_layers": 1,
-        "intermediate_size": 32,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "num_experts": 8,
-        "num_experts_per_tok": 2,
-        "decoder_sparse_step": 1,
-        "mlp_only_layers": [],
-        "moe_intermediate_size": 16,
-        "rms_norm_eps": 1e-5,
-        "vocab_size": 50,
-        "rope_theta": 1e4,
-        "tie_word_embeddings": False,
-        "max_position_embeddings": 64,
-        "norm_topk_prob": True,
-    }
-    found = named(qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(config)), config)
+
+def tiny_moe(folder: Path) -> Path:
+    """A random mixture of experts with the tiny llama's tokenizer."""
+    tiny_llama(folder)
+    mx.random.seed(0)
+    model = qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(MOE))
+    (folder / "config.json").write_text(json.dumps(MOE))
+    model.save_weights(str(folder / "model.safetensors"))
+    return folder
+
+
+def test_routed_experts_are_told_from_what_every_token_needs() -> None:
+    found = named(qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(MOE)), MOE)
     experts = found["model.layers.0.mlp.switch_mlp.up_proj.weight"]
     assert (experts.reading, experts.entries, experts.chosen) == (Reading.EXPERTS, 8, 2)
-    assert experts.weights == 16 * 32
+    assert experts.weights == 16 * 64
     assert experts.bytes_read(1) == pytest.approx(experts.bytes / 4)
     assert found["model.layers.0.mlp.gate.weight"].reading is Reading.WHOLE
+
+
+def test_the_routing_is_seen_at_work_and_left_as_it_was() -> None:
+    model = qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(MOE))
+    prompts = [[row + 3 * place for place in range(16)] for row in range(8)]
+    before = model(mx.array(prompts))
+    shares = expert_shares(model, prompts, [1, 2, 8])
+    assert shares[1] == pytest.approx(2 / 8)
+    assert shares[1] < shares[2] < shares[8] <= 1
+    assert mx.array_equal(model(mx.array(prompts)), before)
+    assert type(model.layers[0].mlp.switch_mlp) is SwitchGLU
+
+
+def test_a_router_that_always_takes_the_same_experts_needs_only_those() -> None:
+    model = qwen3_moe.Model(qwen3_moe.ModelArgs.from_dict(MOE))
+    for layer in model.layers:
+        layer.mlp.gate.weight = mx.zeros_like(layer.mlp.gate.weight)
+    prompts = [[row + 3 * place for place in range(16)] for row in range(8)]
+    assert expert_shares(model, prompts, [1, 8]) == {1: 0.25, 8: 0.25}
+
+
+def test_a_model_without_experts_has_no_shares(tmp_path: Path) -> None:
+    assert expert_shares(load(tiny_llama(tmp_path / "m"), "m").model, [[1, 2]], [1]) == {}
+
+
+def test_the_audit_of_a_mixture_of_experts_counts_what_was_seen(tmp_path: Path) -> None:
+    folder = tiny_moe(tmp_path / "moe")
+    found = audit(lambda report: load(folder, "moe", "auto", report), 2, lambda _: None)
+    shares = found.document()["expert_shares"]
+    assert shares[1] == pytest.approx(0.25)
+    experts = sum(t.bytes for t in found.roofline.tensors if t.reading is Reading.EXPERTS)
+    others = sum(
+        t.bytes_read(2) for t in found.roofline.tensors if t.reading is not Reading.EXPERTS
+    )
+    assert found.roofline.step_bytes(2, 0) == pytest.approx(others + experts * shares[2])
 
 
 def test_working_sets_grow_from_cache_size_to_beyond_the_model() -> None:
@@ -171,6 +219,8 @@ def test_the_conclusion_says_whether_and_where_something_is_left() -> None:
     near = of_samples((1, 0.1, 0.01, 0.9), (8, 0.1, 0.2, 0.8)).conclusion()
     assert near.startswith("Little is left to win: at 8 rows decoding reaches 80%")
     assert "more arithmetic" in near
+    spoiled = of_samples((1, 0.1, 0.01, 1.3)).conclusion()
+    assert spoiled.startswith("The machine was busy")
     alone = of_samples((1, 0.1, 0.01, 0.9)).conclusion()
     assert "at 1 row decoding" in alone
     assert "fewer bytes" in alone

@@ -78,6 +78,15 @@ def test_experts_are_read_as_far_as_the_batch_is_expected_to_need_them() -> None
     assert experts.bytes_read(2) == pytest.approx(512 * (1 - 0.75**2))
 
 
+def test_what_the_routing_was_seen_to_need_is_taken_instead() -> None:
+    experts = Tensor("x", (8, 4, 4), "float32", 512, Reading.EXPERTS, entries=8, chosen=2)
+    dense = Tensor("w", (1,), "float32", 100)
+    roofline = Roofline([experts, dense], 0, machine(1), {2: 0.25})
+    assert roofline.step_bytes(1, 0) == pytest.approx(100 + 128)
+    assert roofline.step_bytes(2, 0) == 100 + 128
+    assert roofline.step_bytes(4, 0) == pytest.approx(100 + 512 * (1 - 0.75**4))
+
+
 def test_the_slower_of_memory_and_arithmetic_is_the_limit() -> None:
     tensor = Tensor("w", (1,), "float32", round(GB), weights=10**9)
     roofline = Roofline([tensor], 0, machine(10, multiplications=40e9))
