@@ -11,6 +11,7 @@ from dspark_tui.live import LiveState
 from dspark_tui.parts import Part, Row, grouped, row_cells, wrapped
 from dspark_tui.wrap import cut, drawable
 from engine.events import EngineStatus, Phase
+from engine.proof.verdict import Name
 
 NARROW = 70
 """Columns below which the lanes need all of them."""
@@ -54,8 +55,11 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
     if state.burst is not None:
         rows += _aggregate(state, now, width, glyphs)
         rows += [()] if roomy else []
-        rows += _width(state, now)
+        verdict = _verdict(state, width)
+        decided = state.verdict is not None and state.verdict.name is not Name.INCONCLUSIVE
+        rows += verdict if decided and not roomy else _width(state, now)
         rows += _joined(state, width) if roomy or not state.notices else []
+        rows += verdict if roomy else []
     elif state.engine.model is not None:
         rows.append((Part(cut(state.engine.model.id, width).rstrip(), "text"),))
         context = grouped(state.engine.model.context)
@@ -87,6 +91,22 @@ def _width(state: LiveState, now: float) -> list[Row]:
     running = sum(lane.request.phase is Phase.DECODE for lane in state.lanes)
     words = (f"{running}, " if running else "") + f"max {peak}, mean {mean:.1f}"
     return [(Part("batch width ", "dim"), Part(words, "text"))]
+
+
+def _verdict(state: LiveState, width: int) -> list[Row]:
+    """What the requests sent together show, with the figures that decide."""
+    verdict = state.verdict
+    if verdict is None or verdict.shape is None:
+        return []
+    gain, solo = verdict.shape.gain, state.solo
+    row = [Part(verdict.name.upper(), "strong")]
+    row.append(Part(f"  {gain:.2f}x alone" if gain else "  no baseline", "text"))
+    row.append(Part(f"  spread {verdict.shape.spread:.2f}", "dim"))
+    if solo and width >= 50:
+        row.append(Part(f"  alone {solo.rate:.1f} tok/s", "dim"))
+    while row_cells(row) > width:
+        row.pop()
+    return [tuple(row)]
 
 
 def _joined(state: LiveState, width: int) -> list[Row]:

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from dspark_tui.lanes import Lane
 from dspark_tui.live import Aggregate, LiveState
 from engine.events import Event, Queued, Snapshot
-from engine.proof.shape import Solo, Timing
-from engine.proof.verdict import Verdict, judge_burst
-
-AT_ONCE = 0.3
-"""Seconds within which requests count as sent together."""
-
-BASELINE_TOKENS = 32
-"""Of an answer generated alone, below which its rate is no baseline."""
+from engine.proof.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +30,7 @@ class BurstFigures:
 
 def burst_figures(events: Iterable[Event]) -> list[BurstFigures]:
     """The figures of each burst. One that ran alone is the baseline of those after it."""
-    found: list[BurstFigures] = []
-    alone: list[Timing] = []
-    for state, now in _bursts(events):
-        figures = _figures(state, now, Solo.of(alone) if alone else None)
-        found.append(figures)
-        alone += baseline(figures.lanes)
-    return found
+    return [_figures(state, now) for state, now in _bursts(events)]
 
 
 def _bursts(events: Iterable[Event]) -> Iterator[tuple[LiveState, float]]:
@@ -69,7 +56,7 @@ def _ends_burst(event: Event, state: LiveState) -> bool:
     return False
 
 
-def _figures(state: LiveState, now: float, solo: Solo | None) -> BurstFigures:
+def _figures(state: LiveState, now: float) -> BurstFigures:
     assert state.burst is not None
     start, lanes = state.burst.start, tuple(state.lanes)
     return BurstFigures(
@@ -79,28 +66,5 @@ def _figures(state: LiveState, now: float, solo: Solo | None) -> BurstFigures:
         lanes=lanes,
         aggregate=state.aggregate(now),
         widest=state.widths.peak(start),
-        verdict=verdict(lanes, solo, state.engine.slots),
+        verdict=state.verdict,
     )
-
-
-def verdict(lanes: Iterable[Lane], solo: Solo | None, slots: int) -> Verdict | None:
-    """What the lanes that were sent together say; None if there are fewer than two."""
-    known = [lane for lane in lanes if timing(lane) is not None]
-    start = min((lane.request.queued for lane in known), default=0.0)
-    together = [lane for lane in known if lane.request.queued - start <= AT_ONCE]
-    timings = [found for lane in together if (found := timing(lane)) is not None]
-    return judge_burst(timings, solo, slots) if len(timings) >= 2 else None
-
-
-def baseline(lanes: tuple[Lane, ...]) -> list[Timing]:
-    """The timing of a request that ran all alone, if these lanes are one and it is long enough."""
-    found = timing(lanes[0]) if len(lanes) == 1 else None
-    return [found] if found is not None and found.tokens >= BASELINE_TOKENS else []
-
-
-def timing(lane: Lane) -> Timing | None:
-    """The lane as the verdict takes it; None before its first token."""
-    r = lane.request
-    if r.first_token is None or r.last_token is None or not r.tokens:
-        return None
-    return Timing(r.queued, r.first_token, r.last_token, r.tokens)

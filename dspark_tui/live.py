@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
+from dspark_tui.judged import baseline, verdict
 from dspark_tui.lanes import Lane, Span, SpanKind, first_known
 from dspark_tui.widths import WidthHistory
 from engine.events import (
@@ -23,6 +24,8 @@ from engine.events import (
     Waiting,
     Warning,
 )
+from engine.proof.shape import Solo
+from engine.proof.verdict import Verdict
 from engine.state import EngineState
 
 STALL_FLOOR = 0.25
@@ -81,12 +84,14 @@ class LiveState:
     """The batch as a viewer sees it. Mutable; `apply` is the only writer.
 
     version: changes with every event, so that a viewer can tell whether there is anything new.
+    solo: the quickest request that ran all alone on this engine.
     """
 
     def __init__(self) -> None:
         self.engine = EngineState()
         self.version = 0
         self.burst: Burst | None = None
+        self.solo: Solo | None = None
         self.widths = WidthHistory()
         self.notices: deque[Notice] = deque(maxlen=NOTICES_KEPT)
         self._tracks: dict[str, _Track] = {}
@@ -155,6 +160,11 @@ class LiveState:
             return None
         end = now if self.active else burst.last_token
         return Aggregate(burst.tokens, end - burst.start)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the current burst shows; None while there is too little of it."""
+        return verdict(self.lanes, self.solo, self.engine.slots)
 
     def name(self, request: str) -> str:
         """How a line of text calls a request: "r4", the number its lane carries."""
@@ -231,6 +241,8 @@ class LiveState:
         if before is not None and self.burst is not None:
             self.burst.tokens += event.tokens - before.tokens
         self.engine.apply(event)
+        if self.burst is not None and self.burst.requests == 1:
+            self.solo = baseline(self.lanes, self.solo)
         requests = self.engine.requests
         self._tracks = {id: t for id, t in self._tracks.items() if id in requests}
         if not any(r.phase is Phase.DECODE for r in requests.values()):
@@ -243,6 +255,7 @@ class LiveState:
         if self.engine.pid not in (0, snapshot.pid):
             self._notice(snapshot.time, "the engine was restarted")
             self._tracks.clear()
+            self.solo = None
         self.engine.apply(snapshot)
         requests = sorted(snapshot.requests, key=lambda r: r.queued)
         for request in requests:

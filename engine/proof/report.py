@@ -51,7 +51,7 @@ class ShapeReport(_Model):
     waves: list[int]
     """Requests in each group that ran after another."""
     gain: float | None
-    """Aggregate over the rate of one alone; null without a baseline."""
+    """How much sooner than one after the other; null without a baseline."""
 
     @classmethod
     def of(cls, verdict: Verdict) -> ShapeReport | None:

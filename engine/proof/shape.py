@@ -85,7 +85,8 @@ class Shape:
     ends, 0 a cluster and 1 a staircase. overlap: share of the time at least two answers grew, of
     the time any did. waves: how many requests ran in each group whose spans follow another's.
     wave_spread: the largest spread within a wave. seconds: first submission to last end. aggregate:
-    all tokens over that time. gain: the aggregate over the solo rate, None without a baseline.
+    all tokens over that time. gain: how much sooner all were at `tokens` than one after the other,
+    None without a baseline; for equal lengths the aggregate over the solo rate.
     """
 
     requests: int
@@ -106,6 +107,7 @@ class Shape:
         spans = _spans(timings, tokens, solo)
         waves = _waves(spans)
         times = [timing.reached(tokens) - timing.submit for timing in timings]
+        reached = max(timing.reached(tokens) for timing in timings) - start
         seconds = max(timing.end for timing in timings) - start
         aggregate = sum(timing.tokens for timing in timings) / seconds if seconds else 0.0
         return cls(
@@ -117,7 +119,7 @@ class Shape:
             wave_spread=_wave_spread(waves, start),
             seconds=seconds,
             aggregate=aggregate,
-            gain=aggregate / solo.rate if solo else None,
+            gain=len(timings) * solo.seconds_for(tokens) / reached if solo and reached else None,
         )
 
 

@@ -61,6 +61,19 @@ def burst() -> list[Event]:
     return [snapshot(), *(event for _, event in sorted(events, key=lambda pair: pair[0]))]
 
 
+def lone_request(start: float, tokens: int, seconds: float) -> list[Event]:
+    """A request that runs all alone from `start` to its end."""
+    end = start + seconds
+    step = Step(end, "decode", 1, {"alone": tokens}, seconds * 1000, tokens)
+    return [
+        Queued(start, "alone", "", 40, tokens, 1),
+        Admitted(start, "alone", 0, 0.0, False, 0),
+        FirstToken(start + seconds / tokens, "alone"),
+        step,
+        Finished(end, "alone", FinishReason.LENGTH, tokens, seconds),
+    ]
+
+
 BROADCAST = [(1, "1 control", 14.0), (2, "2 terse", 6.7), (3, "3 hot", None)]
 
 

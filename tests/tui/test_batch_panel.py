@@ -18,7 +18,7 @@ from dspark_tui.parts import row_cells
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from engine.events import Admitted, EngineStatus, Event, Finished, Progress, Queued, Status, Step
 from engine.types import FinishReason
-from tests.tui.burst import NOW, START, burst, snapshot
+from tests.tui.burst import NOW, START, burst, lone_request, snapshot
 from tests.tui.stage import Stage, lines
 
 NASTY = "[/x] a[/]b \x1b[31m ☺️ 👩‍👩‍👧 日本語"
@@ -74,7 +74,15 @@ def test_nine_lines_show_every_lane_the_width_and_the_slots() -> None:
     assert rows[7].startswith("running          3───────────────23─────4──────────3─")
     assert "▮ r3   ▮ r4   ▮ r5   ▯ free" in rows[8]
     assert "r4 r5 joined mid-flight" in rows[4]
-    assert "r4 held up 3 rows for 1.0 s (prefill)" in rows[6]
+    assert "INCONCLUSIVE  no baseline  spread 0.13" in rows[5]
+    assert "r4 held up 3 rows for 1.0 s (prefill)" in rows[7]
+
+
+def test_a_burst_is_judged_against_the_request_that_ran_alone_before() -> None:
+    alone = lone_request(START - 100, tokens=100, seconds=5.0)
+    state = state_of([snapshot(time=START - 200), *alone, *burst()[1:]])
+    assert "BATCHED  2.37x alone  spread 0.13  alone 20.0 tok/s" in "\n".join(drawn(state, 196, 13))
+    assert drawn(state, 78, 5)[3].endswith("BATCHED  2.37x alone")
 
 
 def test_wide_lanes_also_tell_wait_and_time_to_first_token() -> None:

@@ -22,6 +22,7 @@ PURE = (
     "actions",
     "config",
     "figures",
+    "judged",
     "lanes",
     "live",
     "params",

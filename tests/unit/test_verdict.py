@@ -166,9 +166,15 @@ def test_two_requests_are_called_weak_evidence() -> None:
 
 def test_aggregate_is_all_tokens_over_first_submit_to_last_end() -> None:
     late = [Timing(10.0, 10.5, 14.0, 40), Timing(10.2, 10.7, 15.0, 60)]
-    shape = Shape.of(late, Solo(0.5, 5.0, 50))
-    assert shape.aggregate == pytest.approx(100 / 5.0)
-    assert shape.gain == pytest.approx(2.0)
+    assert Shape.of(late).aggregate == pytest.approx(100 / 5.0)
+
+
+def test_gain_is_the_aggregate_over_the_solo_rate_and_a_long_tail_does_not_hide_it() -> None:
+    equal = cluster(4, 2.5)
+    shape = Shape.of(equal, SOLO)
+    assert shape.gain == pytest.approx(shape.aggregate / SOLO.rate)
+    tail = [*cluster(3, 2.5), one(0.1, 20.0, tokens=8 * TOKENS)]
+    assert judge_burst(tail, SOLO).name is Name.BATCHED
 
 
 def test_the_baseline_is_the_middle_run_and_its_jitter_the_distance_of_the_others() -> None:
