@@ -66,7 +66,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found. samples: by rising number of rows, one row first."""
+    """What was found. samples: by rising number of rows, one row first, as far as they fit."""
 
     model: ModelInfo
     facts: tuple[str, ...]
@@ -157,7 +157,12 @@ def audit(load: Loader, max_batch: int, report: Report) -> Audit:
         model, samples = engine.model, []
         for done, rows in enumerate(wanted := widths(max_batch)):
             report(Progress("decode", f"{rows} row{'s' * (rows > 1)}", done, len(wanted)))
-            samples.append(_sample(engine, found[0], rows))
+            sample = _sample(engine, found[0], rows)
+            if sample is None:
+                break
+            samples.append(sample)
+        if not samples:
+            raise AuditError("the model never decoded; is its context too short?")
         facts = tuple(f"{c.feature} {c.effective} ({c.why})" for c in model.capabilities)
         return Audit(model.info, facts, found[0], tuple(samples))
 
@@ -212,8 +217,12 @@ def _running(engine: Engine) -> Iterator[Engine]:
         engine.close()
 
 
-def _sample(engine: Engine, roofline: Roofline, rows: int) -> Sample:
-    """Decode `rows` equal requests together and time their steps. Raises AuditError."""
+def _sample(engine: Engine, roofline: Roofline, rows: int) -> Sample | None:
+    """Decode `rows` equal requests together and time their steps.
+
+    None if they never share one, as when memory for their keys and values is short. Raises
+    AuditError.
+    """
     events: SimpleQueue[Event] = SimpleQueue()
 
     def forward() -> None:
@@ -230,7 +239,7 @@ def _sample(engine: Engine, roofline: Roofline, rows: int) -> Sample:
     finally:
         subscription.close()
     if len(times) < 2:
-        raise AuditError(f"{rows} rows never decoded together; is the context too short?")
+        return None
     steps = len(times) - 1
     context = len(requests[0].prompt) + steps // 2
     seconds = median(after - before for before, after in pairwise(times))
@@ -241,10 +250,12 @@ def _sample(engine: Engine, roofline: Roofline, rows: int) -> Sample:
 def _requests(engine: Engine, rows: int) -> list[GenerationRequest]:
     """Different prompts of the same length, so that no prefix is shared and rows join together."""
     assert engine.model is not None
-    start = engine.model.tokenizer.encode(PROMPT)[: engine.longest_row // 4]
+    start = engine.model.tokenizer.encode(PROMPT)[: max(1, engine.longest_row // 4)]
     tokens = max(1, min(2 * STEPS, engine.longest_row - len(start) - 1))
     return [
-        GenerationRequest(f"audit-{rows}-{row}", (*start, start[row % len(start)]), tokens)
+        GenerationRequest(
+            f"audit-{rows}-{row}", (*start, start[row % len(start)]), tokens, min_tokens=tokens
+        )
         for row in range(rows)
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from engine.models.errors import ModelError
 from engine.models.load import load
 from engine.models.routing import expert_shares
 from engine.models.weights import compute_dtype, tensors
-from engine.proof.audit import Audit, AuditError, Report, Sample, audit, widths
+from engine.proof.audit import Audit, AuditError, Report, Sample, _sample, audit, widths
+from tests.engine.conftest import Harness
 from tests.tiny import tiny_llama
 
 VOCAB, HIDDEN = 320, 64
@@ -183,6 +185,15 @@ def test_an_audit_decodes_at_each_width_and_every_figure_follows_from_its_docume
     assert document["conclusion"] == found.conclusion()
 
 
+def test_rows_that_do_not_fit_together_have_no_sample(start: Callable[..., Harness]) -> None:
+    harness = start(max_batch=2, kv_budget=300 * 512)
+    roofline = of_samples((1, 0.1, 0.1, 0.5)).roofline
+    alone = _sample(harness.engine, roofline, 1)
+    assert alone is not None
+    assert alone.result.ceiling.rows == 1
+    assert _sample(harness.engine, roofline, 2) is None
+
+
 def test_a_model_that_cannot_load_is_one_line() -> None:
     def broken(report: Report) -> Any:
         raise ModelError("there is no model here")
@@ -207,7 +218,7 @@ def of_samples(*samples: tuple[int, float, float, float]) -> Audit:
         ceiling = Ceiling(rows, 1e9, memory, arithmetic)
         found.append(Sample(64, 50, Measured(ceiling, share * ceiling.rate)))
     point = BandwidthPoint(1, 1.0, 1.0, 1)
-    roofline = Roofline((), 0, Machine((point,), 1.0))
+    roofline = Roofline((Tensor("w", (1,), "float32", 4),), 0, Machine((point,), 1.0))
     return Audit(MODEL, (), roofline, tuple(found))
 
 
