@@ -110,7 +110,7 @@ def _width(rounds: Sequence[Round], solo: Solo | None) -> WidthResult | None:
         aggregate=aggregate,
         last_end=median(spans),
         ends=tuple(sorted(t.seconds for t in typical)),
-        ttft=median(t.first - t.submit for burst in bursts for t in burst),
+        ttft=median(t.ttft for burst in bursts for t in burst),
         climb=aggregate / solo.rate if solo else None,
         verdict=combined([judge_burst(burst, solo) for burst in bursts]) if width > 1 else None,
     )
@@ -142,7 +142,7 @@ def _staggered(round_: Round, solo: Solo | None) -> ProbeResult:
     finding = judge_joining(running, newcomer, solo)
     joined = (
         f"A request sent while another ran got its first token after "
-        f"{newcomer.first - newcomer.submit:.2f} s, {running.end - newcomer.first:.2f} s before "
+        f"{newcomer.ttft:.2f} s, {running.end - newcomer.first:.2f} s before "
         "the other ended: it joined."
     )
     return ProbeResult(round_.kind, finding.sentence if finding else joined, finding)
@@ -167,7 +167,7 @@ def _join(round_: Round) -> ProbeResult:
         round_.kind,
         f"While {_prompt_size(joiner)} was read, running streams paused for at most {gap:.2f} s "
         f"(usually {usual_gap(streams):.3f} s between tokens); its first token came after "
-        f"{joiner.timing.first - joiner.timing.submit:.2f} s.",
+        f"{joiner.timing.ttft:.2f} s.",
     )
 
 
@@ -175,7 +175,7 @@ def _prefix(round_: Round) -> ProbeResult:
     ended = timings(round_.records)
     if len(ended) < 2:
         return _untold(round_)
-    first, *later = (t.first - t.submit for t in ended)
+    first, *later = (t.ttft for t in ended)
     kept = median(later) <= CACHED_TTFT * first
     counts = [record.cached_tokens for record in round_.records]
     reported = max((count for count in counts[1:] if count), default=0)

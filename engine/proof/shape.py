@@ -29,6 +29,11 @@ class Timing:
     def seconds(self) -> float:
         return self.end - self.submit
 
+    @property
+    def ttft(self) -> float:
+        """Seconds to the first token."""
+        return self.first - self.submit
+
     def reached(self, tokens: int) -> float:
         """When it had this many tokens, at a steady pace from its first to its last."""
         if self.tokens < 2:
@@ -50,9 +55,7 @@ class Solo:
         """The middle one of at least one run."""
         middle = sorted(runs, key=lambda run: run.seconds / run.tokens)[(len(runs) - 1) // 2]
         times = [run.seconds for run in runs]
-        return cls(
-            middle.first - middle.submit, middle.seconds, middle.tokens, max(times) - min(times)
-        )
+        return cls(middle.ttft, middle.seconds, middle.tokens, max(times) - min(times))
 
     @property
     def rate(self) -> float:

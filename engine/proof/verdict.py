@@ -98,7 +98,7 @@ def judge_burst(
 
 def judge_joining(running: Timing, newcomer: Timing, solo: Solo) -> Finding | None:
     """Whether a request can join one that runs. None: it can; a finding if not, or untold."""
-    waited, room = newcomer.first - newcomer.submit, running.end - newcomer.submit
+    waited, room = newcomer.ttft, running.end - newcomer.submit
     if room < JITTERS * max(solo.ttft, solo.jitter, CLOCK_JITTER):
         return Finding(
             Name.INCONCLUSIVE,

@@ -20,7 +20,7 @@ from tests.benchmarks.servers import (
     ours,
     running,
 )
-from tests.benchmarks.traffic import aggregate, together
+from tests.benchmarks.traffic import aggregate, seconds, together
 
 WIDTHS = (1, 2, 4, 8)
 TOKENS = int(os.environ.get("BENCH_TOKENS", "96"))
@@ -51,14 +51,13 @@ def main() -> None:
 
 def _measure(server: Server, figures: dict[tuple[str, int], list[float]]) -> None:
     with running(server) as url:
-        asyncio.run(together(url, server.model, 1, 8))  # warm-up
         for width in WIDTHS:
             runs = asyncio.run(together(url, server.model, width, TOKENS))
             short = [run for run in runs if run.tokens < TOKENS]
             note = f"  ({len(short)} ended early)" if short else ""
             rate = aggregate(runs)
             figures[server.name, width].append(rate)
-            ends = " ".join(f"{run.end - run.start:.1f}" for run in runs)
+            ends = " ".join(f"{seconds(run):.1f}" for run in runs)
             print(
                 f"  {server.name} N={width}: {rate:.1f} tok/s, ends at {ends} s{note}", flush=True
             )

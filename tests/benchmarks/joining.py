@@ -12,10 +12,14 @@ from statistics import median
 
 import httpx
 
+from engine.proof.endpoint import Endpoint
+from engine.proof.prompts import Prompts
+from engine.proof.traffic import Ask, Record, timings
 from tests.benchmarks.servers import embedded, ours, running
-from tests.benchmarks.traffic import Run, client, complete, prompts
+from tests.benchmarks.traffic import complete, endpoint, seconds
 
-LONG_PROMPT = "Summarise this: " + "the ship sailed past the island and the crew sang. " * 54
+LONG_WORDS = 540
+PROMPTS = Prompts()
 
 
 def main() -> None:
@@ -25,37 +29,37 @@ def main() -> None:
         asyncio.run(_long(url, server.model))
 
 
-async def _start(http: httpx.AsyncClient, model: str) -> list[asyncio.Task[Run]]:
-    runs = [complete(http, model, Run(prompt), 256) for prompt in prompts(2)]
+async def _start(server: Endpoint) -> list[asyncio.Task[Record]]:
+    runs = [complete(server, Record(Ask(PROMPTS.short(), 256))) for _ in range(2)]
     tasks = [asyncio.create_task(run) for run in runs]
     await asyncio.sleep(2)
     return tasks
 
 
 async def _short(url: str, model: str) -> None:
-    async with client(url) as http:
-        streams = await _start(http, model)
-        short = await complete(http, model, Run("Name three colours."), 16)
+    async with endpoint(url, model) as server:
+        streams = await _start(server)
+        short = await complete(server, Record(Ask("Name three colours.", 16)))
         running_still = sum(not stream.done() for stream in streams)
         await asyncio.gather(*streams)
     print(
-        f"16-token request: back after {short.end - short.start:.2f} s, "
+        f"16-token request: back after {seconds(short):.2f} s, "
         f"{running_still} of 2 streams still running"
     )
 
 
 async def _long(url: str, model: str) -> None:
-    async with client(url) as http:
+    async with endpoint(url, model) as server, httpx.AsyncClient(base_url=url, timeout=600) as http:
         slices = asyncio.create_task(_slices(http))
-        streams = await _start(http, model)
-        joiner = await complete(http, model, Run(LONG_PROMPT), 8)
+        streams = await _start(server)
+        joiner = await complete(server, Record(Ask(PROMPTS.long(LONG_WORDS), 8)))
         runs = await asyncio.gather(*streams)
         longest_slice, tokens = await slices
-    steps = [b - a for run in runs for a, b in zip(run.chunks, run.chunks[1:], strict=False)]
-    step = median(steps)
+    (joined,) = timings([joiner])
+    step = median(gap for run in runs for gap in run.gaps)
     gap = max(run.longest_gap for run in runs)
     print(
-        f"{tokens}-token prompt: first answer after {joiner.chunks[0] - joiner.start:.2f} s, "
+        f"{tokens}-token prompt: first answer after {joined.ttft:.2f} s, "
         f"longest gap in a running stream {gap * 1000:.0f} ms; "
         f"a step is {step * 1000:.0f} ms, the longest slice {longest_slice:.0f} ms: "
         f"gap = slice + {(gap * 1000 - longest_slice) / (step * 1000):.1f} steps"

@@ -15,8 +15,10 @@ from pathlib import Path
 from statistics import median
 
 from engine.hardware import blas
+from engine.proof.prompts import Prompts
+from engine.proof.traffic import Ask, Record
 from tests.benchmarks.servers import embedded, embedded_fp32, ours, running
-from tests.benchmarks.traffic import prompts, together
+from tests.benchmarks.traffic import complete, endpoint, seconds
 
 TOKENS = 96
 PAIRS = 5
@@ -63,18 +65,24 @@ class Generator:
 
 
 def main() -> None:
-    (prompt,) = prompts(1)
     generator = Generator(embedded_fp32())
     server = ours(embedded())
     with running(server) as url:
-        asyncio.run(together(url, server.model, 1, 8))
-        generator.rate(prompt)
-        pairs = []
-        for _ in range(PAIRS):
-            theirs = generator.rate(prompt)
-            (run,) = asyncio.run(together(url, server.model, 1, TOKENS))
-            pairs.append((run.tokens / (run.end - run.start), theirs))
+        pairs = asyncio.run(_pairs(url, server.model, generator))
     generator.close()
     for mine, theirs in pairs:
         print(f"  ours {mine:.1f} tok/s, mlx_lm generate {theirs:.1f} tok/s: {mine / theirs:.2f}×")
     print(f"median ratio: {median(mine / theirs for mine, theirs in pairs):.2f}×")
+
+
+async def _pairs(url: str, model: str, generator: Generator) -> list[tuple[float, float]]:
+    """Rates of ours and theirs, measured in turn."""
+    prompt = Prompts().short()
+    generator.rate(prompt)  # warm-up
+    pairs = []
+    async with endpoint(url, model) as server:
+        for _ in range(PAIRS):
+            theirs = generator.rate(prompt)
+            run = await complete(server, Record(Ask(prompt, TOKENS)))
+            pairs.append((run.tokens / seconds(run), theirs))
+    return pairs

@@ -1,89 +1,51 @@
-"""Streaming requests timed by our own clock; nothing a server says about its speed is used."""
+"""Requests of equal length for the benchmarks, timed by the bench's own client."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-import httpx
-
-TOPICS = (
-    "rainbows form",
-    "volcanoes erupt",
-    "glaciers move",
-    "magnets attract iron",
-    "tides rise and fall",
-    "lightning strikes",
-    "bees find flowers",
-    "compilers work",
-)
+from engine.proof.endpoint import Endpoint, Target
+from engine.proof.prompts import Prompts
+from engine.proof.traffic import Ask, Record, timings
 
 
-@dataclass
-class Run:
-    """One request. Times in seconds on one clock; tokens from the server's usage, which counts
-    what it generated, not how fast."""
-
-    prompt: str
-    start: float = 0.0
-    end: float = 0.0
-    tokens: int = 0
-    chunks: list[float] = field(default_factory=list)
-
-    @property
-    def longest_gap(self) -> float:
-        pairs = zip(self.chunks, self.chunks[1:], strict=False)
-        return max((later - earlier for earlier, later in pairs), default=0.0)
+@asynccontextmanager
+async def endpoint(url: str, model: str) -> AsyncIterator[Endpoint]:
+    """The server, warmed up."""
+    server = Endpoint(Target(url, model=model, proxies=False))
+    try:
+        await server.prepare()
+        yield server
+    finally:
+        await server.aclose()
 
 
-def prompts(count: int) -> list[str]:
-    """Different prompts of nearly one length, whose answers run long."""
-    return [f"Explain in detail how {TOPICS[n % len(TOPICS)]}." for n in range(count)]
+async def complete(server: Endpoint, record: Record) -> Record:
+    """Stream one answer to its end."""
+    await server.ask(record)
+    if record.timing is None:
+        raise SystemExit(record.error or "an answer never ended")
+    return record
 
 
-async def complete(client: httpx.AsyncClient, model: str, run: Run, max_tokens: int) -> Run:
-    """Stream one greedy answer to its end."""
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": run.prompt}],
-        "max_tokens": max_tokens,
-        "temperature": 0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    run.start = time.perf_counter()
-    async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-        if response.status_code != 200:
-            raise SystemExit((await response.aread()).decode())
-        async for line in response.aiter_lines():
-            if line.startswith("data: {"):
-                _take(run, json.loads(line[6:]))
-    run.end = time.perf_counter()
-    return run
+async def together(url: str, model: str, count: int, tokens: int) -> list[Record]:
+    """`count` requests with different prompts, fired at once."""
+    prompts = Prompts()
+    async with endpoint(url, model) as server:
+        records = [Record(Ask(prompts.short(), tokens)) for _ in range(count)]
+        return await asyncio.gather(*(complete(server, record) for record in records))
 
 
-def _take(run: Run, chunk: dict) -> None:
-    if any(choice["delta"].get("content") for choice in chunk.get("choices", ())):
-        run.chunks.append(time.perf_counter())
-    if chunk.get("usage"):
-        run.tokens = chunk["usage"]["completion_tokens"]
+def seconds(record: Record) -> float:
+    """From its sending to its end."""
+    (timing,) = timings([record])
+    return timing.seconds
 
 
-def client(url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(600))
-
-
-async def together(url: str, model: str, count: int, max_tokens: int) -> list[Run]:
-    """`count` requests fired at once."""
-    async with client(url) as http:
-        runs = [complete(http, model, Run(prompt), max_tokens) for prompt in prompts(count)]
-        return await asyncio.gather(*runs)
-
-
-def aggregate(runs: list[Run]) -> float:
+def aggregate(records: Sequence[Record]) -> float:
     """All tokens over the time to the last completion."""
-    return sum(run.tokens for run in runs) / (
-        max(run.end for run in runs) - min(run.start for run in runs)
-    )
+    ended = timings(records)
+    span = max(timing.end for timing in ended) - min(timing.submit for timing in ended)
+    return sum(timing.tokens for timing in ended) / span
