@@ -15,6 +15,8 @@ BENCHMARKS = {
     "joining": "a short request and a long prompt joining running streams",
     "matmul": "products of few rows, whole and in slabs",
     "startup": "command start and first paint of the workbench",
+    "bench_overhead": "the bench's times beside the log of the server it measured",
+    "real_servers": "ours, mlx_lm.server and llama.cpp's server under the same bench",
     "ui_load": "the workbench under eight streaming panes",
 }
 
