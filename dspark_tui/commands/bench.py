@@ -59,6 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--max-batch", default="8", metavar="N", help="slots of a worker started here (default 8)")
     add("--json", metavar="FILE", help="write the report as JSON too; - for standard output")
     add("--svg", metavar="FILE", help="write the lanes as a picture too")
+    add("--record", metavar="FILE", help="write the server's events too, for dspark-tui replay")
     add("--compare", nargs=2, metavar=("A", "B"), help="show two JSON reports side by side")
     add("--schema", action="store_true", help="print the JSON schema of the report and exit")
     parser.set_defaults(run=run)
@@ -112,6 +113,11 @@ class _Order:
             )
         except ValueError as error:
             raise BenchError(str(error)) from None
+
+    @property
+    def api_key(self) -> str | None:
+        key: str | None = self.args.api_key or os.environ.get("DSPARK_API_KEY")
+        return key
 
     def target(self, socket: Path | None) -> Target:
         from engine.proof.endpoint import Target
@@ -199,7 +205,9 @@ async def _until_stopped(examination: Examination) -> bool:
 @asynccontextmanager
 async def _endpoint(order: _Order, progress: Progress) -> AsyncIterator[Endpoint]:
     """The server to ask, ours if none was named, warmed up. Raises BenchError."""
+    from dspark_tui.commands.bench_record import recorded
     from engine.proof.endpoint import Endpoint, UnusableServerError
+    from engine.proof.recording import RecordingError
 
     if order.address is None:
         async with _worker(order, progress) as ours, _endpoint(ours, progress) as endpoint:
@@ -209,8 +217,9 @@ async def _endpoint(order: _Order, progress: Progress) -> AsyncIterator[Endpoint
     try:
         progress.stage(f"warming up {order.address}")
         await endpoint.prepare()
-        yield endpoint
-    except UnusableServerError as error:
+        async with recorded(order.address, order.api_key, order.args.record):
+            yield endpoint
+    except (UnusableServerError, RecordingError) as error:
         raise BenchError(str(error)) from None
     finally:
         await endpoint.aclose()
