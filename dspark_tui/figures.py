@@ -27,6 +27,11 @@ class BurstFigures:
     widest: int
     verdict: Verdict | None
 
+    @property
+    def size(self) -> str:
+        """How many requests, in words."""
+        return "1 request" if self.requests == 1 else f"{self.requests} requests"
+
 
 def burst_figures(events: Iterable[Event]) -> list[BurstFigures]:
     """The figures of each burst. One that ran alone is the baseline of those after it."""

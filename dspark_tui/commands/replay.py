@@ -61,12 +61,13 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
     from dspark_tui.cli import failed, start_log
     from dspark_tui.player import Player
     from dspark_tui.replay_app import ReplayApp
+    from dspark_tui.wrap import drawable
 
     paths = Paths.of_user()
     start_log(paths)
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
     player = Player(recording.events, args.speed)
-    title = f"{tilde(args.file)}   {_when(recording)}"
+    title = f" {drawable(tilde(args.file))}   {_when(recording)}"
     app = ReplayApp(title, player, bursts, config.load(paths.config).settings, paths)
     asyncio.run(app.run_async())
     return failed(app.failure, paths) if app.failure else DONE
@@ -78,7 +79,7 @@ def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
     yield f"{_when(recording)}, {len(recording.events)} events, {len(bursts)} bursts{cut}"
     for number, burst in enumerate(bursts, 1):
         yield ""
-        yield f"burst {number}: {burst.requests} requests, at most {burst.widest} in one step"
+        yield f"burst {number}: {burst.size}, at most {burst.widest} in one step"
         yield f"{'request':<24}{'wait':>8}{'ttft':>8}{'end':>8}{'tok':>7}{'tok/s':>8}"
         yield from (_lane_line(lane, burst.end) for lane in burst.lanes)
         if (total := burst.aggregate) is not None:

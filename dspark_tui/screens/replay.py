@@ -107,7 +107,7 @@ class Replay(Screen[None]):
         if index < 0:
             return " before the first burst" if self._bursts else " nothing was sent"
         burst = self._bursts[index]
-        parts = [f" burst {index + 1} of {len(self._bursts)}", f"{burst.requests} requests"]
+        parts = [f" burst {index + 1} of {len(self._bursts)}", burst.size]
         if (total := burst.aggregate) is not None:
             parts.append(
                 f"{grouped(total.tokens)} tok {self._glyphs.divide} {total.seconds:.2f} s = "

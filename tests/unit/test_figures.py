@@ -53,6 +53,7 @@ def test_each_burst_has_its_own_figures() -> None:
     alone, several = burst_figures(
         [snapshot(), *together(START, ["a"], 40), *together(START + 10, ["b", "c", "d"], 40)]
     )
+    assert (alone.size, several.size) == ("1 request", "3 requests")
     assert (alone.requests, alone.widest, alone.verdict) == (1, 1, None)
     assert alone.aggregate is not None
     assert alone.aggregate.rate == pytest.approx(20)
