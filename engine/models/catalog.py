@@ -82,6 +82,8 @@ def resolve(name: str | None) -> ModelRef:
     kind = _kind_at(path) if name else None
     if kind is not None:
         path = path.resolve()
+        if kind is Kind.FOLDER and not (path / "config.json").is_file():
+            raise ModelError(f"{path} is no model folder: it has no config.json")
         return ModelRef(path.name if kind is Kind.FOLDER else path.stem, kind, path)
     if path.suffix.lower() == ".gguf" or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model at {name}")

@@ -95,6 +95,9 @@ def _routing_error(request: Request, error: HTTPException) -> ApiError:
             return ApiError(404, f"There is no {request.url.path} here.", code="unknown_path")
         case 405:
             return ApiError(405, f"{request.url.path} does not take {request.method}.")
+        case 400:
+            # FastAPI's only one of its own: a body its parser gave up on, such as endless nesting.
+            return ApiError(400, "The body is not JSON that can be read.", code="invalid_json")
         case status:
             return ApiError(status, str(error.detail))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ BAD_START = 2
 """Exit code when the options can't work: nothing was loaded."""
 
 
+class StartError(Exception):
+    """Something about this machine that has to be mended first; `str()` is one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelLoader:
     """Fetches the model if need be and loads it, on the engine's thread."""
@@ -48,10 +53,11 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
     """
     log_path = open_log(options.log)
     try:
+        _check_folders(options, log_path)
         ref = catalog.resolve(options.model)
         with listen(options) as listener:
             return _serve(options, ref, listener, reporter, log_path)
-    except (ModelError, ListenError, RecordingError) as error:
+    except (ModelError, ListenError, RecordingError, StartError) as error:
         reporter.failed(str(error), None)
         return BAD_START
     except KeyboardInterrupt:
@@ -60,6 +66,16 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
         log.exception("the engine process failed")
         reporter.failed(f"the engine failed: {error}", log_path)
         return 1
+
+
+def _check_folders(options: ServeOptions, log_path: Path | None) -> None:
+    """What would otherwise fail late, or in silence. A worker runs without a log all the same:
+    its workbench has said so."""
+    if options.log and log_path is None and not options.parent_pipe:
+        raise StartError(f"can't write the log {options.log}; name another file with --log")
+    temporary = os.environ.get("TMPDIR")
+    if temporary and not Path(temporary).is_dir():
+        raise StartError(f"TMPDIR names {temporary}, which is no folder; make it or unset TMPDIR")
 
 
 def _serve(

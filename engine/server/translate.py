@@ -101,8 +101,12 @@ def _refuse_unsupported(body: ChatRequest) -> None:
 
 
 def _prompt(messages: list[Message], tokenizer: ChatTokenizer) -> list[int]:
+    for index, message in enumerate(messages):
+        if message.content is None and message.role != "assistant":
+            param = f"messages[{index}].content"
+            raise ApiError(400, f"{param} is missing.", param=param, code="missing_value")
     chat = [
-        {"role": "system" if m.role == "developer" else m.role, "content": m.content}
+        {"role": "system" if m.role == "developer" else m.role, "content": m.content or ""}
         for m in messages
     ]
     try:

@@ -20,9 +20,7 @@ MAX_STOPS = 32
 
 
 def _join_parts(content: Any) -> Any:
-    """Content as one string; null is empty and a list is its text parts, joined."""
-    if content is None:
-        return ""
+    """Content as one string; null stays null and a list is its text parts, joined."""
     if not isinstance(content, list):
         return content
     return "".join(_part_text(part) for part in content)
@@ -48,7 +46,7 @@ def _as_stops(stop: Any) -> Any:
 
 class Message(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Annotated[str, BeforeValidator(_join_parts)] = ""
+    content: Annotated[str | None, BeforeValidator(_join_parts)] = None
     tool_calls: list[Any] | None = None
 
 

@@ -37,6 +37,7 @@ def test_problems_are_one_line(tmp_path: Path) -> None:
     with ServeCommand("--model", tmp_path / "none") as serve:
         assert serve.wait_for_end() == 2
     assert len(serve.lines) == 1
+    (tmp_path / "config.json").touch()
     with ServeCommand("--model", tmp_path, "--host", "0.0.0.0", "--port", "0") as serve:
         assert serve.wait_for_end() == 2
     assert "--api-key" in serve.lines[0]

@@ -42,7 +42,14 @@ def test_a_body_that_is_no_json_object(
     http: httpx.Client, content: bytes, kind: str, word: str
 ) -> None:
     response = http.post(URL, content=content, headers={"Content-Type": kind})
-    assert word in error_of(response, 400)["message"]
+    error = error_of(response, 400)
+    assert word in error["message"]
+    assert error["code"] in ("invalid_json", None)
+
+
+def test_endless_nesting_is_invalid_json(http: httpx.Client) -> None:
+    response = http.post(URL, content=b"[" * 200_000, headers={"Content-Type": "application/json"})
+    assert error_of(response, 400)["code"] == "invalid_json"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,8 @@ def test_a_body_that_is_no_json_object(
     [
         ({}, "messages"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "system", "content": None}]}, "messages[0].content"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": [{"type": "\ud800"}]}]}, "messages[0].content"),
         ({"messages": CHAT, "temperature": 9}, "temperature"),

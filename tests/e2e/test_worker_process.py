@@ -68,15 +68,45 @@ def test_an_unknown_model_is_told_before_anything_loads(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_model_that_cannot_load_ends_the_process(tmp_path: Path) -> None:
-    folder = tmp_path / "no model"
+def test_a_folder_that_is_no_model_is_told_before_anything_loads(tmp_path: Path) -> None:
+    with RunningWorker("--model", tmp_path, "--port", "0") as worker:
+        assert worker.wait_for_end() == 2
+    assert worker.lines == [f"engine: {tmp_path} is no model folder: it has no config.json\n"]
+
+
+def test_a_log_that_cannot_be_written_is_told(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    log = tmp_path / "file" / "log"
+    with RunningWorker("--model", model, "--port", "0", "--log", log) as worker:
+        assert worker.wait_for_end() == 2
+    assert worker.lines == [f"engine: can't write the log {log}; name another file with --log\n"]
+
+
+def test_a_missing_temporary_folder_is_named(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    with RunningWorker("--model", model, "--port", "0") as worker:
+        assert worker.wait_for_end() == 2
+    (line,) = worker.lines
+    assert "TMPDIR" in line
+
+
+def unloadable(folder: Path) -> Path:
+    """A model folder whose weights are not there."""
     folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    return folder
+
+
+def test_a_model_that_cannot_load_ends_the_process(tmp_path: Path) -> None:
+    folder = unloadable(tmp_path / "no weights")
     path, log = tmp_path / "engine.sock", tmp_path / "log"
     options = ("--model", folder, "--socket", path, "--log", log)
     with RunningWorker(*options) as worker:
         assert worker.wait_for_end() == 1
     (line,) = worker.lines
-    assert "config.json" in line
+    assert "lacks weights" in line
     assert str(log) in line
     assert "Traceback" in log.read_text()
 
@@ -92,8 +122,7 @@ def health_over(path: Path) -> dict[str, object] | None:
 
 
 def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
-    folder, path = tmp_path / "no model", tmp_path / "engine.sock"
-    folder.mkdir()
+    folder, path = unloadable(tmp_path / "no weights"), tmp_path / "engine.sock"
     with RunningWorker("--model", folder, "--socket", path, parent_pipe=True) as worker:
         wait_until(lambda: health_over(path), "it answers")
         with (
@@ -103,7 +132,7 @@ def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
             happenings = (json.loads(data) for data in data_of(events))
             failure = next(event for event in happenings if event.get("status") == "failed")
         assert worker.wait_for_end() == 1
-    assert "config.json" in failure["error"]
+    assert "lacks weights" in failure["error"]
     assert failure["error"] in worker.lines[0]
 
 
