@@ -51,6 +51,7 @@ def main() -> None:
 
 def _measure(server: Server, figures: dict[tuple[str, int], list[float]]) -> None:
     with running(server) as url:
+        asyncio.run(together(url, server.model, 1, 8))  # a warm-up that counts for nothing
         for width in WIDTHS:
             runs = asyncio.run(together(url, server.model, width, TOKENS))
             short = [run for run in runs if run.tokens < TOKENS]
