@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
-from dspark_tui.actions import Context
+from dspark_tui.actions import Context, calls
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.link import EngineLink
 from dspark_tui.params import PaneParams
@@ -21,6 +22,7 @@ from dspark_tui.session import MAX_PANES, Conversation, Session, Target, TurnSta
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
+from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
@@ -94,6 +96,11 @@ class Workbench(Screen[None]):
     def on_descendant_focus(self) -> None:
         typing = self.focused is self._composer
         self._keys.switch(Context.COMPOSER if typing else Context.PANES)
+
+    async def on_key(self, event: events.Key) -> None:
+        """A key that no widget has the focus for means what it last meant."""
+        if self.focused is None:
+            await act_on_key(self, event, calls(self._keys.context))
 
     def on_pane_activated(self, event: Pane.Activated) -> None:
         if event.conversation is not self.session.active:

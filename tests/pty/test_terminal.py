@@ -157,6 +157,11 @@ def test_a_resize_to_almost_nothing_and_back(terminal: Start) -> None:
     run.process.setwinsize(35, 120)
     run.screen.resize(35, 120)
     run.until_shown("Ask something")
+    run.send("typed after it\t")
+    run.until_shown("to 1 2")
+    run.until(lambda: run.composer == ["typed after it"])
+    run.send("\x1bOP")
+    run.until_shown("Esc closes")
 
 
 def test_ascii_mode_draws_with_seven_bits(terminal: Start) -> None:

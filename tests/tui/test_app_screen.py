@@ -72,16 +72,51 @@ async def test_a_small_terminal_keeps_pane_and_composer_a_tiny_one_a_line_and_bo
         assert bench.composer.region.height + bench.pane(1).region.height == 15
         assert not bench.workbench.query_one(StatusBar).display
         await bench.pilot.resize_terminal(19, 5)
-        assert not bench.composer.display
-        assert bench.workbench.query_one("#no-room").region.height > 0
+        assert bench.workbench.query_one("#no-room").region.size == (19, 5)
         await bench.pilot.resize_terminal(120, 35)
         await bench.pilot.pause()
         assert visible(bench) == [1, 2]
-        assert bench.composer.display
+        assert not bench.workbench.query_one("#no-room").display
         assert "Why a circle" in bench.shown(1)
         await bench.send("still here")
         await bench.until_idle()
         assert bench.turn(1).status is TurnStatus.DONE
+
+
+@pytest.mark.parametrize("small", [(19, 5), (120, 1), (1, 35)])
+async def test_the_focus_is_where_it_was_after_a_terminal_too_small_for_anything(
+    open_bench: OpenBench, small: tuple[int, int]
+) -> None:
+    async with open_bench(settings=panes(3)) as bench:
+        for place in (bench.composer, bench.pane(2)):
+            await bench.pilot.resize_terminal(*small)
+            await bench.pilot.pause()
+            await bench.pilot.resize_terminal(120, 35)
+            await bench.pilot.pause()
+            assert bench.app.focused is place or place is bench.pane(2)
+            await bench.press("escape", "2")
+            assert bench.app.focused is bench.pane(2)
+        await bench.press("i", "h", "i")
+        assert bench.composer.text == "hi"
+
+
+async def test_a_pane_keeps_the_focus_under_the_full_screen_panel(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("escape")
+        panel = bench.workbench.query_one(BatchPanel)
+        for _ in Mode:
+            await bench.press("f3")
+            await bench.pilot.pause()
+            assert bench.app.focused is bench.pane(1), panel.mode
+
+
+async def test_keys_act_even_where_nothing_has_the_focus(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        bench.workbench.set_focus(None)
+        await bench.press("f1")
+        assert isinstance(bench.app.screen, Help)
+        await bench.press("escape", "i")
+        assert bench.app.focused is bench.composer
 
 
 async def test_panes_come_and_go_up_to_eight_and_keep_their_numbers(open_bench: OpenBench) -> None:
