@@ -295,8 +295,10 @@ def _notes(
             f"{short} of {len(ended)} answers ended early{asked}; of a burst, the tokens "
             "all its requests reached are compared."
         )
-    elif options:
-        yield f"Answers have equal lengths: {options} kept them from ending early."
+    elif options and ended:
+        yield f"Every answer has the length asked for; {options} asked for it too."
+    elif ended:
+        yield "Every answer has the length asked for."
     counted = sum(record.reported is None for record in ended)
     if counted:
         yield f"Tokens of {counted} of {len(ended)} requests are counted pieces: no usage came."

@@ -210,7 +210,8 @@ def _findings(shape: Shape, slots: int | None) -> tuple[Finding, ...]:
 
 
 def _queue(shape: Shape) -> Finding:
-    flat = f" {shape.requests} together were {shape.gain:.2f}x one alone." if shape.gain else ""
+    n, gain = shape.requests, shape.gain
+    flat = f" All {n} took as long as {n / gain:.1f} requests alone." if gain else ""
     return Finding(
         Name.QUEUE,
         f"One after another: each request began when the one before had ended, and their ends are "

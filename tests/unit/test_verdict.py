@@ -55,7 +55,7 @@ def test_the_staircase_that_started_this_is_a_queue() -> None:
     assert found.shape.waves == (1, 1, 1, 1)
     assert found.shape.overlap < 0.05
     assert found.shape.gain == pytest.approx(0.98, abs=0.01)
-    assert "0.98x" in found.main.sentence
+    assert "as long as 4.1 requests alone" in found.main.sentence
 
 
 def test_a_queue_needs_no_baseline() -> None:
