@@ -74,6 +74,19 @@ def test_a_newcomer_joins_mid_flight_and_leaves_first(harness: Harness) -> None:
     assert max(e.width for e in harness.of(Step) if isinstance(e, Step)) == 2
 
 
+def test_a_sampled_request_runs_beside_a_greedy_one_and_leaves_it_alone(harness: Harness) -> None:
+    alone = harness.ask(max_tokens=200)
+    alone.wait()
+    greedy = harness.ask(max_tokens=200)
+    greedy.wait_tokens(10)
+    sampled = harness.ask(prompt=(9, 8), max_tokens=20, temperature=1.2, top_p=0.9, seed=5)
+    sampled.wait()
+    greedy.wait()
+    assert greedy.text == alone.text
+    shared = [e for e in harness.of(Step) if isinstance(e, Step) and {"r2", "r3"} <= set(e.tokens)]
+    assert sum(e.tokens["r3"] for e in shared) == 20
+
+
 def test_ten_arrivals_never_disturb_a_running_row(harness: Harness) -> None:
     alone = harness.ask(max_tokens=200)
     alone.wait()
