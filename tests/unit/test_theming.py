@@ -33,8 +33,8 @@ def shipped() -> list[Theme]:
 
 def test_every_shipped_theme_loads_without_a_word() -> None:
     themes = shipped()
-    assert len(themes) == len(list(shipped_themes().glob("*.toml"))) >= 3
-    assert {theme.dark for theme in themes} == {True, False}
+    assert len(themes) == len(list(shipped_themes().glob("*.toml"))) >= 8
+    assert sum(not theme.dark and not theme.ansi for theme in themes) >= 2
     assert any(theme.ansi for theme in themes)
 
 
@@ -44,12 +44,26 @@ def test_what_must_be_read_can_be_read(theme: Theme) -> None:
     variables = role_variables(theme) | theme.variables
     for ground in ("background", "surface", "panel"):
         assert contrast(palette["foreground"], palette[ground]) >= 4.5
-    ground = Color.parse(palette["background"])
     for role in ("number", "strong", "dim", "warning", "error", "user", "heading", "code"):
-        value, _, opacity = variables[f"role-{role}"].partition(" ")
-        share = float(opacity.rstrip("%")) / 100 if opacity else 1.0
-        seen = ground.blend(Color.parse(value), share)
-        assert contrast(seen.hex, ground.hex) >= 4.5, role
+        assert seen_contrast(variables[f"role-{role}"], palette["background"]) >= 4.5, role
+    fence, block = variables["role-fence"], variables["role-fence-background"]
+    assert seen_contrast(fence, block) >= 4.5
+
+
+def test_the_high_contrast_theme_is_that_for_all_its_text() -> None:
+    (theme,) = (theme for theme in shipped() if theme.name == "contrast")
+    variables = role_variables(theme) | theme.variables
+    for role in [*ROLES, *MARKDOWN]:
+        if not role.startswith("below"):
+            value = variables[f"role-{role}"]
+            assert seen_contrast(value, palette_of(theme)["background"]) >= 7, role
+
+
+def seen_contrast(value: str, ground: str) -> float:
+    """Of a colour that may have an opacity, drawn on an opaque one."""
+    colour, _, opacity = value.partition(" ")
+    share = float(opacity.rstrip("%")) / 100 if opacity else 1.0
+    return contrast(Color.parse(ground).blend(Color.parse(colour), share).hex, ground)
 
 
 @pytest.mark.parametrize("theme", [*shipped(), *BUILTIN_THEMES.values()], ids=lambda t: t.name)
