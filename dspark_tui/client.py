@@ -27,12 +27,19 @@ CONNECT_TIMEOUT = 10.0
 RECONNECT_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before each try to follow the events again; the last one repeats."""
 
+PASSING = (429, 503)
+"""Statuses that say: not now."""
+
 CANCELLED = "cancelled"
 """How our engine ends an answer that somebody cancelled: as an error's code."""
 
 
 class ClientError(Exception):
     """The server refused or failed this request. `str()` is one line for the person."""
+
+
+class BusyError(ClientError):
+    """The server can't take the request now but may in a moment: loading, or its queue is full."""
 
 
 class ConnectionLostError(ClientError):
@@ -59,11 +66,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The answer is complete. reason: OpenAI's finish reason, or CANCELLED. tokens: generated,
-    None where the server doesn't say."""
+    """The answer is complete. reason: OpenAI's finish reason, or CANCELLED. tokens: generated; all
+    counts are None where the server doesn't say."""
 
     reason: str
     tokens: int | None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
 ChatUpdate = Accepted | Text | Ended
@@ -184,14 +193,15 @@ class EngineClient:
 
 async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
     """A streamed answer's chunks as updates; ends with exactly one Ended or a ClientError."""
-    reason, tokens = "", None
+    reason = ""
+    counts: tuple[int | None, ...] = (None,)
     async for frame in EventSource(response).aiter_sse():
         if frame.data == "[DONE]":
             break
         chunk = json.loads(frame.data)
         if error := chunk.get("error"):
             if isinstance(error, dict) and error.get("code") == CANCELLED:
-                yield Ended(CANCELLED, tokens)
+                yield Ended(CANCELLED, *counts)
                 return
             raise ClientError(_one_line(error))
         for choice in chunk.get("choices") or []:
@@ -199,10 +209,11 @@ async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
                 yield Text(text)
             reason = choice.get("finish_reason") or reason
         if usage := chunk.get("usage"):
-            tokens = usage.get("completion_tokens")
+            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+            counts = (usage.get("completion_tokens"), usage.get("prompt_tokens"), cached)
     if not reason:
         raise ConnectionLostError("the answer broke off")
-    yield Ended(reason, tokens)
+    yield Ended(reason, *counts)
 
 
 async def _refuse_errors(response: httpx.Response) -> None:
@@ -217,7 +228,7 @@ async def _refuse_errors(response: httpx.Response) -> None:
     message = _one_line(error) if error else f"the server answered {response.status_code}"
     if retry := response.headers.get("Retry-After"):
         message += f" (try again in {retry} s)"
-    raise ClientError(message)
+    raise (BusyError if response.status_code in PASSING else ClientError)(message)
 
 
 def _one_line(error: Any) -> str:

@@ -81,7 +81,7 @@ async def test_a_chat_is_accepted_streamed_and_ended(engine: ScriptedServer) -> 
     assert isinstance(first, Accepted)
     assert first.id.startswith("chatcmpl-")
     assert "".join(text.text for text in texts).startswith("## Why a circle")  # type: ignore[attr-defined]
-    assert last == Ended("length", 5)
+    assert last == Ended("length", 5, prompt_tokens=2, cached_tokens=0)
     await client.aclose()
 
 
