@@ -32,7 +32,7 @@ class Progress:
         self._stage = ""
         self._round: Round | None = None
         self._live = Live(
-            console=console, transient=True, refresh_per_second=FRAMES, get_renderable=self._drawn
+            console=console, transient=True, refresh_per_second=FRAMES, get_renderable=self.drawn
         )
 
     def __enter__(self) -> Self:
@@ -61,16 +61,17 @@ class Progress:
         if round_.done and not self._console.is_terminal:
             self._say(f"{self._title(round_)}: {_outcome(round_)}")
 
-    def _title(self, round_: Round) -> str:
-        repeat = f" ({round_.repeat} of {self._repeats})" if round_.kind is Kind.SWEEP else ""
-        return f"round {self._begun} of {self._rounds}, {round_.title}{repeat}"
-
-    def _drawn(self) -> RenderableType:
+    def drawn(self) -> RenderableType:
+        """The frame of this moment."""
         if self._round is None:
             return Text(self._stage, style="dim")
         columns = max(10, self._console.width - BESIDE_LANES)
         rows = lane_rows(self._round, time.monotonic(), columns, self._glyphs)
         return Group(Text(self._title(self._round), style="bold"), *rows)
+
+    def _title(self, round_: Round) -> str:
+        repeat = f" ({round_.repeat} of {self._repeats})" if round_.kind is Kind.SWEEP else ""
+        return f"round {self._begun} of {self._rounds}, {round_.title}{repeat}"
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)

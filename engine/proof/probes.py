@@ -90,7 +90,7 @@ class Examination:
     _prompts: Prompts = field(default_factory=Prompts)
 
     async def run(self) -> None:
-        """Returns early when a whole round brings nothing: the server is gone or useless."""
+        """Returns early when a whole burst brings nothing: the server is gone or useless."""
         for repeat in range(1, self.plan.repeat + 1):
             for width in self.plan.widths:
                 if not await self._together(self._sweep(width, repeat)):
@@ -104,54 +104,53 @@ class Examination:
             Kind.CONTEXT: self._context,
         }
         for kind in self.plan.probes:
-            if not await probes[kind]():
-                return
+            await probes[kind]()
 
     def _sweep(self, width: int, repeat: int) -> Round:
         records = [self._record(self.plan.tokens, f"bench N={width}") for _ in range(width)]
         return Round(Kind.SWEEP, records, repeat)
 
-    async def _staggered(self) -> bool:
+    async def _staggered(self) -> None:
         """A short request is sent while a long one runs alone."""
         running = self._record(self.plan.tokens, "bench staggered")
         newcomer = self._record(max(BRIEF_TOKENS, self.plan.tokens // 4), "bench newcomer")
-        return await self._joining([running], newcomer, Kind.STAGGERED)
+        await self._joining([running], newcomer, Kind.STAGGERED)
 
-    async def _join(self) -> bool:
+    async def _join(self) -> None:
         """A long prompt joins running streams."""
         streams = [self._record(2 * self.plan.tokens, "bench stream") for _ in range(2)]
         prompt = self._prompts.long(LONG_WORDS)
-        return await self._joining(
+        await self._joining(
             streams, self._record(BRIEF_TOKENS, "bench long prompt", prompt), Kind.JOIN
         )
 
-    async def _mixed(self) -> bool:
+    async def _mixed(self) -> None:
         asks = [
             Ask(self._prompts.short(), self.plan.tokens, heat, seed, source="bench mixed")
             for heat, seed in MIXED_SAMPLING
         ]
-        return await self._together(Round(Kind.MIXED, [Record(ask) for ask in asks]))
+        await self._together(Round(Kind.MIXED, [Record(ask) for ask in asks]))
 
-    async def _release(self) -> bool:
+    async def _release(self) -> None:
         """Answers of unequal length, not streamed."""
         lengths = [self.plan.tokens * quarters // 4 for quarters in (1, 2, 3, 4)]
         asks = [
             Ask(self._prompts.short(), length, seed=self.plan.seed, stream=False, source="bench")
             for length in lengths
         ]
-        return await self._together(Round(Kind.RELEASE, [Record(ask) for ask in asks]))
+        await self._together(Round(Kind.RELEASE, [Record(ask) for ask in asks]))
 
-    async def _prefix(self) -> bool:
+    async def _prefix(self) -> None:
         prompt = self._prompts.long(LONG_WORDS)
         records = [self._record(BRIEF_TOKENS, "bench prefix", prompt) for _ in range(PREFIX_TIMES)]
-        return await self._in_turn(Round(Kind.PREFIX, records))
+        await self._in_turn(Round(Kind.PREFIX, records))
 
-    async def _context(self) -> bool:
+    async def _context(self) -> None:
         records = [
             self._record(CONTEXT_TOKENS, "bench context", self._prompts.long(words))
             for words in CONTEXT_WORDS
         ]
-        return await self._in_turn(Round(Kind.CONTEXT, records))
+        await self._in_turn(Round(Kind.CONTEXT, records))
 
     def _record(self, tokens: int, source: str, prompt: str = "") -> Record:
         prompt = prompt or self._prompts.short()
@@ -161,17 +160,18 @@ class Examination:
         """All at once. Did any request come to its end?"""
         self._begin(round_)
         await asyncio.gather(*(self.server.ask(record) for record in round_.records))
-        return self._end(round_)
+        self._end(round_)
+        return bool(timings(round_.records))
 
-    async def _in_turn(self, round_: Round) -> bool:
+    async def _in_turn(self, round_: Round) -> None:
         self._begin(round_)
         for record in round_.records:
             await self.server.ask(record)
             if record.error:
                 break  # longer contexts will fare no better
-        return self._end(round_)
+        self._end(round_)
 
-    async def _joining(self, running: list[Record], newcomer: Record, kind: Kind) -> bool:
+    async def _joining(self, running: list[Record], newcomer: Record, kind: Kind) -> None:
         """Send `newcomer` once a quarter of each running answer is there, or was due."""
         round_ = Round(kind, [*running, newcomer])
         self._begin(round_)
@@ -181,7 +181,7 @@ class Examination:
             while not all(self._well_under_way(record, round_.begun) for record in running):
                 await asyncio.sleep(POLL)
             group.create_task(self.server.ask(newcomer))
-        return self._end(round_)
+        self._end(round_)
 
     def _well_under_way(self, record: Record, begun: float) -> bool:
         if record.end is not None or record.error:
@@ -198,10 +198,9 @@ class Examination:
         self.rounds.append(round_)
         self.on_round(round_)
 
-    def _end(self, round_: Round) -> bool:
+    def _end(self, round_: Round) -> None:
         round_.done = True
         self.on_round(round_)
-        return bool(timings(round_.records))
 
 
 def usual_gap(records: Sequence[Record]) -> float:

@@ -278,7 +278,8 @@ def test_secrets_stay_out_of_the_command_that_is_shown(tmp_path: Path) -> None:
     with ThreadedLoopback(BATCH) as server:
         subprocess.run(
             [
-                sys.executable, "-m", "dspark_tui", "bench", server.url, *QUICK,
+                sys.executable, "-m", "dspark_tui", "bench",
+                server.url.replace("//", "//me:hunter1@"), *QUICK,
                 "--probes", "none", "--api-key", "hunter2", "--header=X-Key: hunter3",
                 "--json", str(file),
             ],
@@ -300,7 +301,7 @@ def test_without_a_url_a_worker_of_our_own_is_examined(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode in (0, 2, 3), done.stderr
     report = report_of(file)
-    assert report.model == str(model)
+    assert report.model == "tiny"
     assert report.fixed_length == ["ignore_eos", "min_tokens"]
     assert {request.tokens for r in report.rounds for request in r.requests} == {36}
     assert "a worker of our own, 8 slots" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -164,3 +165,23 @@ def test_progress_is_a_line_for_each_round_where_nobody_watches() -> None:
     lines = out.getvalue().splitlines()
     assert lines[0] == "warming up"
     assert lines[3].startswith("round 3 of 3, N=8 (1 of 1): 8 of 8 requests ended, the last after")
+
+
+def test_progress_on_a_terminal_draws_the_lanes_of_the_round_that_runs() -> None:
+    out = io.StringIO()
+    plan = replace(PLAN, repeat=1, probes=())
+    console = Console(file=out, width=60, force_terminal=True, color_system=None)
+    with Progress(console, plan, DEFAULT) as progress:
+        *_, wide = rounds_of(simulated.CONSTANT, plan)
+        since = time.monotonic() - 1 - max(record.end or 0 for record in wide.records)
+        for number, record in enumerate(wide.records):
+            record.submit = since + (record.submit or 0)
+            record.arrivals = [since + arrival for arrival in record.arrivals]
+            record.end = since + (record.end or 0) if number < 4 else None
+        progress.round(replace(wide, done=False))
+        console.print(progress.drawn())
+    frame = out.getvalue()
+    assert "round 1 of 3, N=8 (1 of 1)" in frame
+    assert all(f"r{n} " in frame for n in range(1, 9))
+    assert frame.count(f"{DEFAULT.decode * 5}{DEFAULT.length}") >= 4
+    assert frame.count(f"{DEFAULT.decode * 5}{DEFAULT.running}") >= 4

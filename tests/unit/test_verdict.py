@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.proof.shape import Shape, Solo, Timing, spread
 from engine.proof.verdict import (
@@ -157,6 +160,26 @@ def test_too_little_evidence_says_what_to_do(timings: list[Timing], solo: Solo, 
     found = judge_burst(timings, solo)
     assert found.name is Name.INCONCLUSIVE
     assert words in found.main.sentence
+
+
+@given(
+    burst=st.lists(
+        st.tuples(st.floats(0.05, 5.0), st.floats(0.1, 20.0), st.integers(32, 300)),
+        min_size=2,
+        max_size=9,
+    ),
+    scale=st.sampled_from([2.0, 8.0, 1024.0]),
+    shuffle=st.randoms(),
+)
+def test_the_verdict_does_not_depend_on_the_unit_of_time_nor_on_the_order(
+    burst: list[tuple[float, float, int]], scale: float, shuffle: Random
+) -> None:
+    plain = [Timing(0.0, first, first + span, tokens) for first, span, tokens in burst]
+    other = [Timing(0.0, scale * t.first, scale * t.end, t.tokens) for t in plain]
+    shuffle.shuffle(other)
+    slower = Solo(SOLO.ttft * scale, SOLO.seconds * scale, SOLO.tokens)
+    before, after = judge_burst(plain, SOLO), judge_burst(other, slower)
+    assert [f.name for f in before.findings] == [f.name for f in after.findings]
 
 
 def test_two_requests_are_called_weak_evidence() -> None:
