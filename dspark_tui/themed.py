@@ -13,10 +13,14 @@ from textual.app import App
 from dspark_tui import theming
 from dspark_tui.paths import Paths
 from dspark_tui.roles import role_variables
+from dspark_tui.theme_folder import ThemeFolder
 
 log = logging.getLogger(__name__)
 
 DEFAULT_THEME = "ember"
+
+LOOK_PERIOD = 0.4
+"""Seconds between two looks for theme files that were edited."""
 
 
 class ThemedApp(App[None]):
@@ -31,7 +35,9 @@ class ThemedApp(App[None]):
         self.failure = ""
         self.theme_notices: list[str] = []
         self.set_class(ascii, "-ascii")
-        self._load_themes(paths, theme or DEFAULT_THEME)
+        self._user_themes = paths.config.parent / "themes"
+        self._theme_folder = ThemeFolder(self._user_themes)
+        self._load_themes(theme or DEFAULT_THEME)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
@@ -42,9 +48,10 @@ class ThemedApp(App[None]):
             # without this the terminal would stay in mouse, paste and alternate-screen mode
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.exit)
+        self.set_interval(LOOK_PERIOD, self._reload_themes)
 
-    def _load_themes(self, paths: Paths, wanted: str) -> None:
-        themes, problems = theming.load_themes(paths.config.parent / "themes")
+    def _load_themes(self, wanted: str) -> None:
+        themes, problems = theming.load_themes(self._user_themes)
         for theme in themes:
             self.register_theme(theme)
         self.theme_notices += [str(problem) for problem in problems]
@@ -54,6 +61,17 @@ class ThemedApp(App[None]):
         names = ", ".join(theme.name for theme in themes)
         self.theme_notices.append(f"there is no theme {wanted!r}; the shipped ones are {names}")
         self.theme = DEFAULT_THEME if DEFAULT_THEME in self.available_themes else "textual-dark"
+
+    def _reload_themes(self) -> None:
+        """Take over edited theme files; what is wrong with one is said once and changes nothing."""
+        for file in self._theme_folder.changed():
+            theme, problems = theming.load_theme(file)
+            if problems:
+                self.notify(str(problems[-1]), severity="warning", markup=False)
+            if theme is not None:
+                self.register_theme(theme)
+                if theme.name == self.theme:
+                    self.mutate_reactive(ThemedApp.theme)
 
     def _fatal_error(self) -> None:
         """Textual's own prints a traceback over the terminal; ours goes to the log."""

@@ -1,0 +1,64 @@
+"""Theme files edited while the workbench runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from dspark_tui.config import Settings
+from dspark_tui.params import PaneParams
+from dspark_tui.paths import Paths
+from tests.tui.conftest import Bench, OpenBench, panes
+
+MINE = 'schema = 1\nname = "mine"\n[palette]\nprimary = "{}"\n'
+
+
+@pytest.fixture
+def file(paths: Paths) -> Path:
+    folder = paths.config.parent / "themes"
+    folder.mkdir(parents=True)
+    file = folder / "mine.toml"
+    file.write_text(MINE.format("#ff0000"))
+    return file
+
+
+def drawn_in(bench: Bench, colour: str) -> bool:
+    """Has the active pane's border the theme's primary colour, give or take a blend's rounding?"""
+    drawn = bench.pane(1).styles.border_top[1].rgb
+    return all(abs(a - b) <= 2 for a, b in zip(drawn, Color.parse(colour).rgb, strict=True))
+
+
+async def test_an_edited_theme_is_applied_while_it_runs(open_bench: OpenBench, file: Path) -> None:
+    settings = Settings(theme="mine", panes=(PaneParams(),))
+    async with open_bench(settings=settings) as bench:
+        await bench.until(lambda: drawn_in(bench, "#ff0000"))
+        file.write_text(MINE.format("#00ff00"))
+        await bench.until(lambda: drawn_in(bench, "#00ff00"))
+        assert bench.notices() == []
+
+
+async def test_a_broken_theme_costs_one_line_and_changes_nothing(
+    open_bench: OpenBench, file: Path
+) -> None:
+    settings = Settings(theme="mine", panes=(PaneParams(),))
+    async with open_bench(settings=settings) as bench:
+        file.write_text("schema = [")
+        await bench.until(lambda: any("is not TOML" in notice for notice in bench.notices()))
+        assert drawn_in(bench, "#ff0000")
+        file.write_text(MINE.format("#0000ff"))
+        await bench.until(lambda: drawn_in(bench, "#0000ff"))
+        assert len(bench.notices()) == 1
+        file.unlink()
+        await bench.pilot.pause(1)
+        assert drawn_in(bench, "#0000ff")
+
+
+async def test_a_new_theme_can_be_chosen_at_once(open_bench: OpenBench, file: Path) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        text = MINE.format("#ffffff").replace("mine", "new")
+        file.with_name("new.toml").write_text(text)
+        await bench.until(lambda: "new" in bench.app.available_themes)
+        bench.app.theme = "new"
+        await bench.until(lambda: drawn_in(bench, "#FFFFFF"))
