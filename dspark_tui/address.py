@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -22,7 +22,7 @@ class Address:
         parts = urlsplit(text)
         if parts.scheme == "unix" or (not parts.scheme and text.startswith("/")):
             return cls.of_socket(Path(parts.path))
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        if parts.scheme not in ("http", "https") or not parts.netloc or not _valid_port(parts):
             raise ValueError(f"{text!r} is no address; give http://HOST:PORT or unix:///PATH")
         return cls(text.rstrip("/").removesuffix("/v1"))
 
@@ -37,3 +37,10 @@ class Address:
     def __str__(self) -> str:
         """As messages name it; the path of a worker's socket would tell nobody anything."""
         return "the engine" if self.socket else self.url
+
+
+def _valid_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False

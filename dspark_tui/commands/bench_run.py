@@ -16,7 +16,7 @@ from dspark_tui.commands.bench_record import recorded
 from dspark_tui.commands.bench_worker import WorkerError, local_worker
 from dspark_tui.paths import Paths
 from dspark_tui.worker import engine_command
-from engine.proof.endpoint import Endpoint, UnusableServerError
+from engine.proof.endpoint import Endpoint, UnusableServerError, reached
 from engine.proof.probes import Examination
 from engine.proof.recording import RecordingError
 from engine.proof.report import Circumstances, Report
@@ -59,16 +59,15 @@ async def _endpoint(order: Order, progress: Progress) -> AsyncIterator[Endpoint]
         async with _worker(order, progress) as ours, _endpoint(ours, progress) as endpoint:
             yield endpoint
         return
-    endpoint = Endpoint(order.target)
+    progress.stage(f"warming up {order.place}")
     try:
-        progress.stage(f"warming up {order.place}")
-        await endpoint.prepare()
-        async with recorded(order.address, order.api_key, order.record):
+        async with (
+            reached(order.target) as endpoint,
+            recorded(order.address, order.api_key, order.record),
+        ):
             yield endpoint
     except (UnusableServerError, RecordingError) as error:
         raise BenchError(str(error)) from None
-    finally:
-        await endpoint.aclose()
 
 
 @asynccontextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,22 @@ class Target:
     proxies: bool = True
 
 
+@asynccontextmanager
+async def reached(target: Target) -> AsyncIterator[Endpoint]:
+    """The server, warmed up, its connections closed with the block. Raises UnusableServerError."""
+    try:
+        endpoint = Endpoint(target)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise UnusableServerError(f"{target.url}: {_one_line(error)}") from None
+    try:
+        await endpoint.prepare()
+        yield endpoint
+    finally:
+        await endpoint.aclose()
+
+
 class Endpoint:
-    """One server. Call `prepare` first and `aclose` last."""
+    """One server, as `reached` gives it."""
 
     def __init__(self, target: Target) -> None:
         self.model = target.model or ""

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
-from engine.proof.endpoint import Endpoint, Target
+from engine.proof.endpoint import Endpoint, Target, reached
 from engine.proof.prompts import Prompts
 from engine.proof.traffic import Ask, Record, timings
 
 
-@asynccontextmanager
-async def endpoint(url: str, model: str) -> AsyncIterator[Endpoint]:
+def endpoint(url: str, model: str) -> AbstractAsyncContextManager[Endpoint]:
     """The server, warmed up."""
-    server = Endpoint(Target(url, model=model, proxies=False))
-    try:
-        await server.prepare()
-        yield server
-    finally:
-        await server.aclose()
+    return reached(Target(url, model=model, proxies=False))
 
 
 async def complete(server: Endpoint, record: Record) -> Record:

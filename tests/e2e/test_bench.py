@@ -167,6 +167,8 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
     ("words", "said"),
     [
         (["nonsense"], "http://HOST:PORT"),
+        (["http://127.0.0.1:99999"], "http://HOST:PORT"),
+        (["http://127.0.0.1:port"], "http://HOST:PORT"),
         (["http://127.0.0.1:1", "--n", "0,2"], "--n takes whole numbers"),
         (["http://127.0.0.1:1", "--n", "two"], "--n takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "-3"], "--tokens takes whole numbers"),
@@ -183,6 +185,12 @@ def test_orders_that_make_no_sense_are_one_line_and_exit_1(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_key_that_cannot_be_sent_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("http://127.0.0.1:1", "--api-key", "ключ") == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("dspark-tui bench: http://127.0.0.1:1: ")
 
 
 def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
