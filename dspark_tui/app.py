@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dspark_tui import glyphs
+from dspark_tui.clipboard import Clipboard
 from dspark_tui.config import Settings
 from dspark_tui.link import EngineLink
 from dspark_tui.paths import Paths
@@ -51,6 +52,21 @@ class DsparkApp(ThemedApp):
             Session(settings.panes, target), link, signs, Mode(panel) if panel else None
         )
         self._first_theme = self.theme
+        spare = start.paths.state.parent / "copied.txt"
+        self._clipboard_routes = Clipboard(super().copy_to_clipboard, spare)
+
+    @property
+    def clipboard(self) -> str:
+        """What was copied last, by whichever route."""
+        return self._clipboard_routes.text
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy by the surest route, also for Textual's own fields, and say which it was."""
+
+        async def copy() -> None:
+            self.notify(await self._clipboard_routes.copy(text), timeout=5, markup=False)
+
+        self.run_worker(copy(), group="copy", exclusive=True, exit_on_error=False)
 
     def on_mount(self) -> None:
         self.push_screen(self.workbench)

@@ -36,9 +36,10 @@ def embedded_model() -> Path:
 def isolated_home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """An empty home: the settings and state of the person running the tests stay out, and safe."""
+    """An empty home: settings, state and clipboard of whoever runs the tests stay out, and safe."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     for kind in ("config", "data", "state"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(home / kind))
+    monkeypatch.setenv("SSH_TTY", "none")  # copies go to the terminal under test, nowhere else
     return home

@@ -349,11 +349,10 @@ class Workbench(Screen[None]):
         self._copy(self._grid.active.transcript.source_text())
 
     def _copy(self, text: str) -> None:
-        if not text:
+        if text:
+            self.app.copy_to_clipboard(text)
+        else:
             self._say("nothing to copy yet")
-            return
-        self.app.copy_to_clipboard(text)
-        self._say(f"sent {len(text):,} characters to the terminal's clipboard (OSC 52)")
 
     # ---- actions: the whole workbench
 
