@@ -21,6 +21,8 @@ LONG_WORDS = 450
 MIXED_SAMPLING = ((0.0, None), (0.7, 11), (1.0, 12), (0.0, None))
 """Temperature and seed of each request of the mixed burst."""
 PREFIX_TIMES = 3
+BARREN_BURSTS = 2
+"""In a row without a single answer, after which there is no more asking."""
 
 
 class Kind(StrEnum):
@@ -90,10 +92,12 @@ class Examination:
     _prompts: Prompts = field(default_factory=Prompts)
 
     async def run(self) -> None:
-        """Returns early when a whole burst brings nothing: the server is gone or useless."""
+        """Returns early when burst after burst brings nothing: the server is gone or useless."""
+        barren = 0
         for repeat in range(1, self.plan.repeat + 1):
             for width in self.plan.widths:
-                if not await self._together(self._sweep(width, repeat)):
+                barren = 0 if await self._together(self._sweep(width, repeat)) else barren + 1
+                if barren == BARREN_BURSTS:
                     return
         probes = {
             Kind.STAGGERED: self._staggered,

@@ -11,11 +11,23 @@ import random
 import selectors
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from engine.proof.traffic import Record
 
 T = TypeVar("T")
+
+PATIENCE = 10.0
+"""Seconds after which an answer that doesn't end is given up."""
+
+
+class Break(StrEnum):
+    """How a request fails."""
+
+    REFUSED = "refused"
+    DROPPED = "dropped"  # half-way through
+    ENDLESS = "endless"
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,8 @@ class Behaviour:
     prompt: float = 0.04
     noise: float = 0.15
     network: float = 0.004
+    flaky: float = 0.0
+    breaks: Break = Break.REFUSED
 
 
 SERIAL = Behaviour(width=1)
@@ -82,15 +96,26 @@ class SimulatedServer:
         loop = asyncio.get_running_loop()
         record.submit = loop.time()
         await self._travel()
-        row = Row(record, record.ask.max_tokens, loop.create_future())
-        self._queue.append(row)
-        self._arrived.set()
-        await row.done
+        broken = self.behaviour.breaks if self._random.random() < self.behaviour.flaky else None
+        if broken is not Break.REFUSED:
+            await self._answer(record, broken)
         await self._travel()
+        if broken:
+            record.error = broken
+            return
         if self.behaviour.bursts or not record.ask.stream:
             record.arrivals = [loop.time()]
         record.end = loop.time()
         record.reported = record.ask.max_tokens
+
+    async def _answer(self, record: Record, broken: Break | None) -> None:
+        lengths = {Break.DROPPED: record.ask.max_tokens // 2, Break.ENDLESS: 10**9}
+        length = lengths[broken] if broken else record.ask.max_tokens
+        row = Row(record, length, asyncio.get_running_loop().create_future())
+        self._queue.append(row)
+        self._arrived.set()
+        await asyncio.wait([row.done], timeout=PATIENCE if broken else None)
+        row.left = min(row.left, 1)  # whoever hangs up frees its row
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._random.uniform(0, self.behaviour.network))

@@ -11,7 +11,7 @@ from engine.proof.assessment import Assessment, assess
 from engine.proof.probes import Examination, Kind, Plan
 from engine.proof.verdict import Name
 from tests.proof import simulated
-from tests.proof.simulated import Behaviour, SimulatedServer, virtually
+from tests.proof.simulated import Behaviour, Break, SimulatedServer, virtually
 
 SEEDS = 50
 RIGHT = 49
@@ -53,6 +53,23 @@ def test_the_verdict_is_right(behaviour: Behaviour, names: set[Name]) -> None:
     told = [examined(behaviour, seed).verdict for seed in range(SEEDS)]
     assert Counter(v.name for v in told)[expected] >= RIGHT
     assert sum(all(v.says(name) for name in names) for v in told) >= RIGHT
+
+
+@pytest.mark.parametrize("breaks", Break)
+def test_requests_that_fail_do_not_change_what_the_others_show(breaks: Break) -> None:
+    flaky = replace(simulated.CONSTANT, flaky=0.08, breaks=breaks)
+    found = [examined(flaky, seed, replace(PLAN, repeat=3, probes=())) for seed in range(SEEDS)]
+    assert Counter(f.verdict.name for f in found)[Name.BATCHED] >= RIGHT
+    assert sum(f.failed for f in found) > SEEDS
+    assert {failure for f in found for failure in f.failures} == {breaks}
+
+
+@pytest.mark.parametrize("breaks", Break)
+def test_a_server_that_only_fails_is_asked_twice_and_judged_not_at_all(breaks: Break) -> None:
+    for seed in range(SEEDS):
+        found = examined(replace(simulated.CONSTANT, flaky=1.0, breaks=breaks), seed)
+        assert (found.usable, found.failed) == (0, 1 + 2)
+        assert found.verdict.name is Name.INCONCLUSIVE
 
 
 def test_the_width_of_groups_is_the_servers() -> None:
