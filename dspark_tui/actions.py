@@ -107,6 +107,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("scroll_first", "To the first line", "of the conversation", panes=("g", "home")),
     Action("follow", "Follow the answer", "to the last line, and stay there", panes=("G", "end")),
     Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
+    Action(
+        "copy_code", "Copy a code block", "of the latest answer; a digit picks among several",
+        panes=("Y",),
+    ),
     Action("copy_pane", "Copy the whole pane", "its source text", panes=("ctrl+y",)),
     Action("panel", "Panel size", "off, 5, 11, 15 lines, full screen", both=("f3",), bar="batch"),
     Action("layout", "Layout", "grid, columns, rows, one pane", both=("f4",), bar="layout"),

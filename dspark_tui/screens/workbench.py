@@ -12,6 +12,7 @@ from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
 from dspark_tui.actions import Context, calls
+from dspark_tui.code_blocks import CodeBlock, code_blocks
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.link import EngineLink
 from dspark_tui.params import PaneParams
@@ -345,8 +346,23 @@ class Workbench(Screen[None]):
     def action_copy_answer(self) -> None:
         self._copy(self._grid.active.transcript.last_answer())
 
+    def action_copy_code(self) -> None:
+        blocks = code_blocks(self._grid.active.transcript.last_answer())
+        if len(blocks) == 1:
+            self._copy(blocks[0].text)
+        elif blocks:
+            from dspark_tui.screens.pick_code import PickCode
+
+            self.app.push_screen(PickCode(blocks), self._copy_block)
+        else:
+            self._say("no code in the latest answer")
+
     def action_copy_pane(self) -> None:
         self._copy(self._grid.active.transcript.source_text())
+
+    def _copy_block(self, block: CodeBlock | None) -> None:
+        if block is not None:
+            self._copy(block.text)
 
     def _copy(self, text: str) -> None:
         if text:

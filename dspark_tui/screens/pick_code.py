@@ -1,0 +1,50 @@
+"""Which of an answer's code blocks to copy: a digit, or the arrows and Enter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+
+from dspark_tui.code_blocks import CodeBlock
+
+
+class PickCode(ModalScreen[CodeBlock | None]):
+    """Gives the chosen block, or None when left."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,ctrl+c", "dismiss(None)"),
+        *(Binding(str(digit), f"pick({digit})") for digit in range(1, 10)),
+    ]
+
+    def __init__(self, blocks: Sequence[CodeBlock]) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="sheet") as sheet:
+            sheet.border_title = "copy which block"
+            sheet.border_subtitle = "digit or Enter copies   Esc leaves"
+            yield OptionList(*(_entry(n, b) for n, b in enumerate(self._blocks, 1)), compact=True)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._blocks[event.option_index])
+
+    def action_pick(self, number: int) -> None:
+        if number <= len(self._blocks):
+            self.dismiss(self._blocks[number - 1])
+
+
+def _entry(number: int, block: CodeBlock) -> Content:
+    lines = block.text.split("\n")
+    size = f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}"
+    first = next(line.strip() for line in lines if line.strip())
+    return Content.assemble(
+        (f"{number}", "bold"), f"  {block.language or 'text'}, {size}   ", (first, "$role-code")
+    )
