@@ -17,9 +17,10 @@ from dspark_tui.commands.bench_worker import WorkerError, local_worker
 from dspark_tui.paths import Paths
 from dspark_tui.worker import engine_command
 from engine.proof.endpoint import Endpoint, UnusableServerError, reached
+from engine.proof.notes import Circumstances
 from engine.proof.probes import Examination
 from engine.proof.recording import RecordingError
-from engine.proof.report import Circumstances, Report
+from engine.proof.report import Report
 
 
 async def examined(order: Order, command: str, progress: Progress) -> Report:

@@ -6,15 +6,15 @@ but `rounds` follows from `rounds`: anyone can compute it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.proof.assessment import Assessment, ProbeResult, WidthResult, assess
-from engine.proof.probes import PROBES, Kind, Plan, Round
+from engine.proof.assessment import ProbeResult, WidthResult, assess
+from engine.proof.notes import Circumstances, not_tested, notes
+from engine.proof.probes import Kind, Plan, Round
 from engine.proof.shape import Solo
 from engine.proof.traffic import Ask, Record
 from engine.proof.verdict import Finding, Name, Verdict
@@ -208,20 +208,6 @@ class RoundReport(_Model):
         return Round(self.kind, records, self.repeat, 0.0, self.done)
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What a report says besides the measurements. fixed_length: the options by which the server
-    keeps answers from ending early, as far as it took them."""
-
-    command: str
-    tool: str
-    machine: str
-    server: str
-    model: str
-    fixed_length: tuple[str, ...]
-    interrupted: bool = False
-
-
 class Report(_Model):
     version: Literal[1] = 1
     verdict: Name
@@ -271,56 +257,10 @@ class Report(_Model):
             baseline=BaselineReport.of(result.solo) if result.solo else None,
             widths=[WidthReport.of(width) for width in result.widths],
             probes=[ProbeReport.of(probe) for probe in result.probes],
-            notes=list(_notes(rounds, result, circumstances)),
-            not_tested=list(_not_tested(rounds, plan)),
+            notes=list(notes(rounds, result, circumstances)),
+            not_tested=list(not_tested(rounds, plan)),
             usable_requests=result.usable,
             failed_requests=result.failed,
             failures=list(result.failures),
             rounds=kept,
         )
-
-
-def _notes(
-    rounds: Sequence[Round], result: Assessment, circumstances: Circumstances
-) -> Iterable[str]:
-    if circumstances.interrupted:
-        yield "Stopped before the end; this is what there was."
-    records = [record for round_ in rounds for record in round_.records]
-    ended = [record for record in records if record.timing]
-    short = sum(record.tokens < record.ask.max_tokens for record in ended)
-    options = " and ".join(circumstances.fixed_length)
-    if short:
-        asked = f" in spite of {options}" if options else ""
-        yield (
-            f"{short} of {len(ended)} answers ended early{asked}; of a burst, the tokens "
-            "all its requests reached are compared."
-        )
-    elif options and ended:
-        yield f"Every answer has the length asked for; {options} asked for it too."
-    elif ended:
-        yield "Every answer has the length asked for."
-    counted = sum(record.reported is None for record in ended)
-    if counted:
-        yield f"Tokens of {counted} of {len(ended)} requests are counted pieces: no usage came."
-    elif ended:
-        yield "Token counts are the server's usage; all times are ours."
-    if result.failed:
-        yield f"{result.failed} requests failed: {'; '.join(result.failures[:3])}."
-
-
-def _not_tested(rounds: Sequence[Round], plan: Plan) -> Iterable[str]:
-    done = {round_.kind for round_ in rounds if round_.done}
-    for kind in PROBES:
-        if kind not in done:
-            yield f"{kind}: {QUESTIONS[kind]}"
-    yield f"more than {max(plan.widths)} requests at once, answers over {plan.tokens} tokens"
-
-
-QUESTIONS = {
-    Kind.STAGGERED: "can a request join one that runs?",
-    Kind.MIXED: "do requests with other temperatures and seeds share a batch?",
-    Kind.JOIN: "how long does a long prompt hold up running streams?",
-    Kind.RELEASE: "are short answers held until the longest is done?",
-    Kind.PREFIX: "is a repeated prompt read again?",
-    Kind.CONTEXT: "how does the decode rate fall with the context?",
-}

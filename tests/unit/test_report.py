@@ -14,8 +14,9 @@ from dspark_tui.commands.bench import exit_code
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_text import report_rows
 from dspark_tui.glyphs import ASCII, DEFAULT
+from engine.proof.notes import Circumstances
 from engine.proof.probes import Examination, Kind, Plan, Round
-from engine.proof.report import Circumstances, Report
+from engine.proof.report import Report
 from engine.proof.svg import picture
 from engine.proof.traffic import Ask, Record
 from engine.proof.verdict import Name
@@ -151,7 +152,9 @@ def test_the_picture_has_a_lane_for_each_request_on_one_scale(good: Report) -> N
     starts = [float(bar.get("x", 0)) for bar in bars]
     ends = [float(bar.get("x", 0)) + float(bar.get("width", 0)) for bar in bars]
     for places, times in ((starts, [q.first for q in requests]), (ends, [q.end for q in requests])):
-        assert sorted(range(8), key=places.__getitem__) == sorted(range(8), key=times.__getitem__)
+        in_time = [place for _, place in sorted(zip(times, places, strict=True))]
+        assert in_time == sorted(places)
+        assert max(places) > min(places)
 
 
 def test_progress_is_a_line_for_each_round_where_nobody_watches() -> None:
