@@ -137,7 +137,7 @@ class Examination:
 
     async def _release(self) -> None:
         """Answers of unequal length, not streamed."""
-        lengths = [self.plan.tokens * quarters // 4 for quarters in (1, 2, 3, 4)]
+        lengths = [max(1, self.plan.tokens * quarters // 4) for quarters in (1, 2, 3, 4)]
         asks = [
             Ask(self._prompts.short(), length, seed=self.plan.seed, stream=False, source="bench")
             for length in lengths
