@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "serve": "run the engine as a server, without the workbench",
     "bench": "find out by completion times whether a server batches",
+    "run": "run an experiment and write its results",
     "models": "list, fetch and remove models",
     "config": "show the settings in force and where each comes from",
     "audit": "bytes per token, memory bandwidth, and how near decoding comes to the limit",

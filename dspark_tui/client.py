@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -156,7 +156,7 @@ class EngineClient:
             document = (await self._http.get("/health")).json()
             return document if isinstance(document, dict) else {}
 
-    async def events(self) -> AsyncIterator[Event | Disconnected]:
+    async def events(self) -> AsyncGenerator[Event | Disconnected, None]:
         """Every event, starting with a snapshot, for ever: a lost connection is opened again.
 
         A Disconnected is given once for each loss. Raises NoEventsError on other servers.

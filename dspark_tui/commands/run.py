@@ -1,0 +1,92 @@
+"""`dspark-tui run`: an experiment without a screen, its answers in a table."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dspark_tui import config
+from dspark_tui.headless import connected, say
+from dspark_tui.paths import Paths
+from dspark_tui.toml_source import FileError
+
+if TYPE_CHECKING:
+    from dspark_tui.experiment import Experiment
+    from dspark_tui.result_table import ResultTable, Row
+
+PASSED, FAILED, NOT_PASSED = 0, 1, 3
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run an experiment and write its results",
+        description="Ask every prompt with every input and every parameter set, all in one batch. "
+        "Answers that are in the results already are not asked again. Exit code: 0 all assertions "
+        "hold, 3 some don't, 1 error.",
+    )
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE", help="the experiment, a TOML file")
+    add(
+        "--out", type=Path, metavar="FILE",
+        help="the results: .csv, .jsonl or .md (default: NAME.results.csv in this folder)",
+    )  # fmt: skip
+    add("--dry-run", action="store_true", help="check the file, say how many cells, and stop")
+    ours = {"default": argparse.SUPPRESS}  # what stands before `run` is not to be overwritten
+    add("--model", metavar="M", help="folder, .gguf file, hub id or known name", **ours)
+    add("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)", **ours)
+    add("--attach", metavar="URL", help="ask a running server", **ours)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
+    from dspark_tui.cli import apply_arguments, start_log
+    from dspark_tui.client import ClientError
+    from dspark_tui.commands.bench_worker import WorkerError
+    from dspark_tui.experiment_file import load
+    from dspark_tui.experiment_rows import columns_of
+    from dspark_tui.result_table import ResultError, ResultTable
+
+    paths = Paths.of_user()
+    start_log(paths)
+    loaded = config.load(paths.config)
+    try:
+        apply_arguments(loaded, args)
+        experiment = load(args.file)
+        out = args.out or Path(f"{args.file.stem}.results.csv")
+        table = ResultTable(out, columns_of(experiment))
+        rows = table.rows()
+        say(experiment.size)
+        if args.dry_run:
+            return PASSED
+        return asyncio.run(_run(experiment, table, rows, loaded.settings, paths))
+    except (ClientError, FileError, ResultError, ValueError, WorkerError) as error:
+        say(f"dspark-tui run: {error}")
+        return FAILED
+
+
+async def _run(
+    experiment: Experiment,
+    table: ResultTable,
+    rows: Sequence[Row],
+    settings: config.Settings,
+    paths: Paths,
+) -> int:
+    """Raises ClientError, ResultError, WorkerError."""
+    from dspark_tui.commands.run_report import RunReport
+    from dspark_tui.experiment_rows import RowMaker
+    from dspark_tui.experiment_run import run_cells, slots_of
+
+    async with connected(settings, paths) as client:
+        maker = RowMaker(experiment, await client.first_model())
+        table.replace(settled := maker.settled(rows))
+        slots = await slots_of(client) or settings.max_batch
+        with RunReport(maker, table, settled) as report:
+            await run_cells(client, report.missing, slots, report)
+    if report.refused:
+        return FAILED
+    return NOT_PASSED if report.not_passed else PASSED

@@ -1,0 +1,104 @@
+"""What becomes of an experiment's answers: rows in the table, and news of them on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from dspark_tui.answer import Answer
+from dspark_tui.client import ClientError
+from dspark_tui.experiment import Cell
+from dspark_tui.experiment_rows import ASSERTION, FAIL, RESULT, RowMaker
+from dspark_tui.live import Aggregate
+from dspark_tui.paths import tilde
+from dspark_tui.result_table import KEY, ResultTable, Row
+
+
+class RunReport:
+    """Takes answers in. missing: cells without a row so far. not_passed: rows that break an
+    assertion, those of earlier runs included. refused: cells that got no answer.
+    """
+
+    def __init__(self, maker: RowMaker, table: ResultTable, rows: Sequence[Row]) -> None:
+        self._maker, self._table = maker, table
+        there = {row[KEY]: row for row in rows if row[KEY] in maker.cells}
+        self.missing = [cell for key, cell in maker.cells.items() if key not in there]
+        self.not_passed = sum(row.get(RESULT) == FAIL for row in there.values())
+        self.refused = 0
+        self._there, self._tokens = len(there), 0
+        self._started: float | None = None
+        self._ended = 0.0
+        self._console = Console(stderr=True, highlight=False)
+        columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
+        self._bar = Progress(
+            *columns, TimeElapsedColumn(), console=self._console, transient=True,
+            disable=not self._console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=len(maker.cells), completed=self._there)
+
+    def __enter__(self) -> Self:
+        if self._there:
+            self._say(f"{self._there} are in {tilde(self._table.path)} already")
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        self._sum_up()
+
+    def answered(self, cell: Cell, answer: Answer) -> None:
+        """Raises ResultError."""
+        row = self._maker.row(cell, answer)
+        self._table.append(row)
+        self._there += 1
+        self._tokens += answer.tokens or 0
+        self._started = min(answer.sent, self._started or answer.sent)
+        self._ended = answer.end or self._ended
+        broken = [name for name, verdict in row.items() if verdict == FAIL and name != RESULT]
+        self.not_passed += bool(broken)
+        figures = f"{answer.tokens or '?'} tokens in {answer.completion_time or 0:.1f} s"
+        if broken or not self._console.is_terminal:
+            verdict = f", fails {', '.join(n.removeprefix(ASSERTION) for n in broken)}"
+            self._say(f"{self._place}  {cell.label}: {figures}{verdict if broken else ''}")
+        self._advance()
+
+    def failed(self, cell: Cell, error: ClientError) -> None:
+        self.refused += 1
+        self._say(f"cell {cell.number}, {cell.label}: {error}")
+        self._advance()
+
+    @property
+    def _aggregate(self) -> Aggregate:
+        return Aggregate(self._tokens, self._ended - (self._started or self._ended))
+
+    @property
+    def _place(self) -> str:
+        return f"{self._there} of {len(self._maker.cells)}"
+
+    def _advance(self) -> None:
+        news = [f"{self._aggregate.rate:.1f} tok/s"]
+        news += [f"{self.not_passed} fail"] if self.not_passed else []
+        news += [f"{self.refused} refused"] if self.refused else []
+        self._bar.update(self._task, completed=self._there, description=", ".join(news))
+
+    def _sum_up(self) -> None:
+        total = self._aggregate
+        if total.tokens:
+            self._say(f"{total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s")
+        verdict = f", {self.not_passed} of them fail" if self.not_passed else ""
+        self._say(f"{self._place} cells are in {tilde(self._table.path)}{verdict}")
+        if self._there < len(self._maker.cells):
+            self._say("the same command asks for the rest")
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
