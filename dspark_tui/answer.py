@@ -12,20 +12,20 @@ from dspark_tui.params import PaneParams
 from dspark_tui.session import Message
 
 if TYPE_CHECKING:
-    from dspark_tui.client import EngineClient
+    from dspark_tui.client import Ended, EngineClient
 
 
 @dataclass(slots=True)
 class Answer:
     """Grows while it streams. Times are monotonic seconds; sent: when the request went out, first:
-    when the first text came. reason "" and problem "" together: not ended. Counts the server didn't
-    tell are None.
+    when the first text came. problem: why it is not complete, "" when it is. Counts the server
+    didn't tell are None.
     """
 
     sent: float = field(default_factory=time.monotonic)
     text: str = ""
     reason: str = ""
-    problem: str = ""
+    problem: str = "interrupted"
     tokens: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -53,15 +53,21 @@ class Answer:
                     case Text(text):
                         self.first = self.first or time.monotonic()
                         self.text += text
-                    case Ended(reason):
-                        self.reason, self.tokens = reason, update.tokens
-                        self.prompt_tokens = update.prompt_tokens
-                        self.cached_tokens = update.cached_tokens
-            self.end = time.monotonic()
+                    case Ended():
+                        self._end(update)
+            if self.reason == CANCELLED:
+                raise ClientError("somebody cancelled it")
+            self.problem = ""
+        except ClientError as error:
+            self.problem = str(error)
+            raise
         finally:
             self.text = whole_characters(self.text)
-        if self.reason == CANCELLED:
-            raise ClientError("somebody cancelled it")
+
+    def _end(self, update: Ended) -> None:
+        self.end = time.monotonic()
+        self.reason, self.tokens = update.reason, update.tokens
+        self.prompt_tokens, self.cached_tokens = update.prompt_tokens, update.cached_tokens
 
 
 def opening(system: str) -> list[Message]:

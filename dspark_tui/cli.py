@@ -36,6 +36,9 @@ COMMANDS = {
 
 COMMAND_LINE = "command line"
 
+SHORT = {"T": "temperature"}
+"""What --pane takes for a longer name."""
+
 GC_THRESHOLDS = (50_000, 20, 50)
 """Python's own make the collector walk all widgets so often that it is seen as stutter, and walk
 what is being imported several times over before the first frame."""
@@ -76,7 +79,14 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
         help="open a pane with these parameters, e.g. --pane name=cold temperature=0; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "-p", dest="prompt", metavar="TEXT", default="", help="send this to all panes"
+        "-p", dest="prompt", metavar="TEXT", default="",
+        help="send this to all panes; - reads it from standard input",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plain", action="store_true", help="no screen: answers as plain text, pane by pane"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="no screen: the answers and their times as JSON"
     )
     parser.add_argument("--theme", metavar="NAME")
     parser.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII only")
@@ -112,8 +122,8 @@ def run_workbench(args: argparse.Namespace) -> int:
     loaded = config.load(paths.config)
     try:
         apply_arguments(loaded, args)
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise ValueError("the workbench needs a terminal; `dspark-tui serve` runs without one")
+        if is_headless(args):
+            return run_headless(args, loaded, paths)
         recorder = start_recording(args.record) if args.record else None
     except ValueError as error:
         return refuse(str(error))
@@ -123,6 +133,41 @@ def run_workbench(args: argparse.Namespace) -> int:
     if recorder is not None:
         end_recording(recorder)
     return failed(failure, paths) if failure else 0
+
+
+def is_headless(args: argparse.Namespace) -> bool:
+    """Is plain text wanted, or no terminal there for anything else?"""
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return args.plain or args.json or args.prompt == "-" or not terminal
+
+
+def run_headless(args: argparse.Namespace, loaded: config.Loaded, paths: Paths) -> int:
+    """Raises ValueError with one line if there is nothing to send."""
+    from dspark_tui.oneshot import Order, run
+
+    prompt = args.prompt
+    if prompt == "-" or not (prompt or sys.stdin.isatty()):
+        prompt = read_prompt()
+    talks = args.plain and not args.json and not args.prompt and sys.stdin.isatty()
+    if not prompt.strip() and not talks:
+        raise ValueError(
+            "nothing to send: without a terminal give -p TEXT or a prompt on standard input; "
+            "`dspark-tui serve` runs the engine alone"
+        )
+    if "panes" not in loaded.sources:
+        loaded.set("panes", (PaneParams(),), COMMAND_LINE)  # the same twice is for watching
+    for problem in problem_notice(loaded.problems):
+        print(problem, file=sys.stderr)
+    start_log(paths)
+    return run(Order(loaded.settings, paths, prompt, args.json, args.record))
+
+
+def read_prompt() -> str:
+    """All of standard input but the last line's end. Raises ValueError."""
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError:
+        raise ValueError("standard input is not UTF-8 text") from None
 
 
 def build_app(
@@ -184,7 +229,7 @@ def pane_of(words: Iterable[str]) -> PaneParams:
         key, equals, value = word.partition("=")
         if not equals:
             raise ParamError(f"--pane takes K=V words such as temperature=0, not {word!r}")
-        params = updated(params, {key: value})
+        params = updated(params, {SHORT.get(key, key): value})
     return params
 
 

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspark_tui import config
-from dspark_tui.headless import connected, say
+from dspark_tui.headless import HeadlessError, connected, say
 from dspark_tui.paths import Paths
 from dspark_tui.toml_source import FileError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from dspark_tui.client import EngineClient
     from dspark_tui.experiment import Experiment
     from dspark_tui.result_table import ResultTable, Row
 
@@ -39,14 +42,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--model", metavar="M", help="folder, .gguf file, hub id or known name", **ours)
     add("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)", **ours)
     add("--attach", metavar="URL", help="ask a running server", **ours)
+    add("--record", type=Path, metavar="FILE", help="write the engine's events, for replay", **ours)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
     from dspark_tui.cli import apply_arguments, start_log
-    from dspark_tui.client import ClientError
-    from dspark_tui.commands.bench_worker import WorkerError
     from dspark_tui.experiment_file import load
     from dspark_tui.experiment_rows import columns_of
     from dspark_tui.result_table import ResultError, ResultTable
@@ -63,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
         say(experiment.size)
         if args.dry_run:
             return PASSED
-        return asyncio.run(_run(experiment, table, rows, loaded.settings, paths))
-    except (ClientError, FileError, ResultError, ValueError, WorkerError) as error:
+        engine = connected(loaded.settings, paths, args.record)
+        return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
+    except (FileError, HeadlessError, ResultError, ValueError) as error:
         say(f"dspark-tui run: {error}")
         return FAILED
 
@@ -73,18 +76,19 @@ async def _run(
     experiment: Experiment,
     table: ResultTable,
     rows: Sequence[Row],
-    settings: config.Settings,
-    paths: Paths,
+    engine: AbstractAsyncContextManager[EngineClient],
+    slots: int,
 ) -> int:
-    """Raises ClientError, ResultError, WorkerError."""
+    """slots: how many to ask at once where the server doesn't say. Raises HeadlessError,
+    ResultError."""
     from dspark_tui.commands.run_report import RunReport
     from dspark_tui.experiment_rows import RowMaker
     from dspark_tui.experiment_run import run_cells, slots_of
 
-    async with connected(settings, paths) as client:
+    async with engine as client:
         maker = RowMaker(experiment, await client.first_model())
         table.replace(settled := maker.settled(rows))
-        slots = await slots_of(client) or settings.max_batch
+        slots = await slots_of(client) or slots
         with RunReport(maker, table, settled) as report:
             await run_cells(client, report.missing, slots, report)
     if report.refused:

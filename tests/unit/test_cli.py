@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -76,9 +77,18 @@ def test_what_makes_no_sense_is_one_line_and_exit_2(
     assert error.count("\n") == 1
 
 
-def test_without_a_terminal_it_says_what_would_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_or_a_prompt_it_says_what_would_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
     assert cli.main([]) == 2
-    assert "dspark-tui serve" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "dspark-tui serve" in error
+    assert "-p TEXT" in error
+
+
+def test_t_is_short_for_temperature() -> None:
+    assert cli.pane_of(["T=0", "seed=4"]) == PaneParams(temperature=0, seed=4)
 
 
 def test_check_config(isolated_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

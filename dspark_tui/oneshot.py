@@ -1,0 +1,210 @@
+"""One prompt to all panes, or a conversation line by line: plain text, no screen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dspark_tui.answer import Answer, aggregate, opening
+from dspark_tui.config import Settings
+from dspark_tui.headless import HeadlessError, connected, say
+from dspark_tui.params import PaneParams
+from dspark_tui.paths import Paths
+from dspark_tui.plain import heading, show
+from dspark_tui.session import Message
+
+if TYPE_CHECKING:
+    from dspark_tui.client import EngineClient
+
+DONE, FAILED = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for. prompt "": lines from the terminal, one after the other. record: where
+    the engine's events go."""
+
+    settings: Settings
+    paths: Paths
+    prompt: str
+    as_json: bool = False
+    record: Path | None = None
+
+
+@dataclass(slots=True)
+class Pane:
+    """One conversation. number: 1, 2, …; answer: the latest."""
+
+    number: int
+    params: PaneParams
+    messages: list[Message]
+    answer: Answer = field(default_factory=Answer)
+
+    async def ask(self, client: EngineClient, prompt: str) -> Pane:
+        """Itself, once the answer is there or has a problem."""
+        from dspark_tui.client import ClientError
+
+        self.answer = Answer()
+        self.messages.append({"role": "user", "content": prompt})
+        label = f"{self.number} {self.params.name}".rstrip()
+        try:
+            with suppress(ClientError):  # the answer says what went wrong
+                await self.answer.receive(client, self.messages, self.params, label)
+        finally:
+            self._remember()
+        return self
+
+    def _remember(self) -> None:
+        """A prompt that brought nothing is not part of the conversation."""
+        if self.answer.text:
+            self.messages.append({"role": "assistant", "content": self.answer.text})
+        else:
+            self.messages.pop()
+
+
+def run(order: Order) -> int:
+    """Exit code: 0 all panes answered, 1 not all, with the reasons on stderr."""
+    panes = [
+        Pane(number, params, opening(params.system))
+        for number, params in enumerate(order.settings.panes, 1)
+    ]
+    try:
+        if not order.prompt:
+            return _converse(order, panes)
+        asyncio.run(_once(order, panes))
+    except HeadlessError as error:
+        say(f"dspark-tui: {error}")
+        return FAILED
+    except BrokenPipeError:  # who reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return FAILED if any(pane.answer.problem for pane in panes) else DONE
+
+
+def _converse(order: Order, panes: Sequence[Pane]) -> int:
+    """Ctrl+C ends the answers, at the prompt the conversation; so does Ctrl+D."""
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        engine = connected(order.settings, order.paths, order.record)
+        client = runner.run(stack.enter_async_context(engine))
+        try:
+            while (line := _line()) is not None:
+                with suppress(KeyboardInterrupt):
+                    if line.strip():
+                        runner.run(_turn(client, panes, line))
+        finally:
+            runner.run(stack.aclose())
+    return DONE
+
+
+def _line() -> str | None:
+    """The next line from the terminal, None at its end."""
+    try:
+        return input("> ")
+    except EOFError:
+        return None
+
+
+async def _once(order: Order, panes: Sequence[Pane]) -> None:
+    async with connected(order.settings, order.paths, order.record) as client:
+        if not order.as_json:
+            await _turn(client, panes, order.prompt)
+            return
+        try:
+            async with aclosing(_answered(client, panes, order.prompt)) as answered:
+                async for pane in answered:
+                    _complain(pane)
+        finally:
+            document = _document(order.prompt, client.model, panes)
+            show(json.dumps(document, ensure_ascii=False, indent=1))
+
+
+async def _turn(client: EngineClient, panes: Sequence[Pane], prompt: str) -> None:
+    """Show each pane's answer when it is complete; if this is cancelled, what there is of it."""
+    left = list(panes)
+    try:
+        async with aclosing(_answered(client, panes, prompt)) as answered:
+            async for pane in answered:
+                left.remove(pane)
+                _show(pane, len(panes))
+    except asyncio.CancelledError:
+        for pane in left:
+            _show(pane, len(panes))
+        raise
+    total = aggregate(pane.answer for pane in panes)
+    if total is not None:
+        say(f"{total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s")
+
+
+async def _answered(
+    client: EngineClient, panes: Sequence[Pane], prompt: str
+) -> AsyncGenerator[Pane, None]:
+    """The panes as their answers end; those that haven't when this is closed are interrupted."""
+    asked = [asyncio.create_task(pane.ask(client, prompt)) for pane in panes]
+    try:
+        for ended in asyncio.as_completed(asked):
+            yield await ended
+    finally:
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+def _show(pane: Pane, panes: int) -> None:
+    """An answer that is the only one stands alone, so that it can be used as it is."""
+    _complain(pane)
+    if panes == 1:
+        show(pane.answer.text)
+    else:
+        show(f"{heading(pane.number, pane.params, pane.answer)}\n{pane.answer.text}\n")
+
+
+def _complain(pane: Pane) -> None:
+    if pane.answer.problem:
+        say(f"dspark-tui: pane {pane.number}: {pane.answer.problem}")
+
+
+def _document(prompt: str, model: str | None, panes: Sequence[Pane]) -> dict[str, Any]:
+    """Everything as JSON; times in seconds from sending."""
+    total = aggregate(pane.answer for pane in panes)
+    return {
+        "prompt": prompt,
+        "model": model,
+        "panes": [_pane_document(pane) for pane in panes],
+        "aggregate": total
+        and {
+            "tokens": total.tokens,
+            "seconds": round(total.seconds, 3),
+            "tokens_per_second": round(total.rate, 3),
+        },
+    }
+
+
+def _pane_document(pane: Pane) -> dict[str, Any]:
+    answer = pane.answer
+    return {
+        "pane": pane.number,
+        "name": pane.params.name,
+        "parameters": {"system": pane.params.system, **pane.params.sampling()},
+        "answer": answer.text,
+        "finish_reason": answer.reason or None,
+        "error": answer.problem or None,
+        "usage": {
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.tokens,
+            "cached_tokens": answer.cached_tokens,
+        },
+        "ttft": _rounded(answer.ttft),
+        "completion_time": _rounded(answer.completion_time),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -1,0 +1,30 @@
+"""Answers as linear text, for pipes and screen readers: whole ones, labelled, no drawing."""
+
+from __future__ import annotations
+
+import sys
+
+from dspark_tui.answer import Answer
+from dspark_tui.foreign import harmless
+from dspark_tui.params import PaneParams
+
+
+def heading(number: int, params: PaneParams, answer: Answer) -> str:
+    """The line above an answer, e.g. "Pane 2, cold (T0): 34 tokens in 1.2 s"."""
+    name = f", {params.name}" if params.name else ""
+    differs = " ".join(params.differences(PaneParams()).split())
+    return f"Pane {number}{name}{f' ({differs})' if differs else ''}: {outcome(answer)}"
+
+
+def outcome(answer: Answer) -> str:
+    """How it ended, in words."""
+    if answer.problem:
+        return answer.problem
+    tokens = "" if answer.tokens is None else f"{answer.tokens} tokens in "
+    cut = ", cut off at its limit" if answer.reason == "length" else ""
+    return f"{tokens}{answer.completion_time or 0:.1f} s{cut}"
+
+
+def show(text: str) -> None:
+    """Write it out: as it is into a file or pipe, without control codes on a terminal."""
+    print(harmless(text) if sys.stdout.isatty() else text, flush=True)
