@@ -5,11 +5,12 @@ On the left a table of lanes on one time axis, on the right what the lanes add u
 
 from __future__ import annotations
 
+from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.lane_table import ROOMY, LaneTable, slots_busy
 from dspark_tui.live import LiveState
 from dspark_tui.parts import Part, Row, grouped, row_cells, wrapped
-from dspark_tui.wrap import cut, drawable
+from dspark_tui.wrap import cut
 from engine.events import EngineStatus, Phase
 from engine.proof.verdict import Name
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from dspark_tui.foreign import drawable
 from dspark_tui.lanes import Cell
-from dspark_tui.wrap import cut, drawable, wrap
+from dspark_tui.wrap import cut, wrap
 
 STYLES = ("text", "dim", "strong", "rule", "warning", "error", "width", *Cell)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from textual.app import App
 
-from dspark_tui import theming
+from dspark_tui import textual_private, theming
 from dspark_tui.paths import Paths
 from dspark_tui.roles import role_variables
 from dspark_tui.theme_folder import ThemeFolder
@@ -31,6 +31,7 @@ class ThemedApp(App[None]):
 
     def __init__(self, paths: Paths, theme: str, ascii: bool) -> None:
         """theme: its name; "" is the default one."""
+        textual_private.keep_pastes_whole()
         super().__init__()
         self.failure = ""
         self.theme_notices: list[str] = []

@@ -1,63 +1,18 @@
-"""Foreign text made safe to draw, and wrapped by terminal cells. Pure.
-
-Terminals disagree about the width of joined emoji, variation selectors, skin tones and flags, and a
-row drawn wider than we counted pushes a pane's border out of line. So such clusters are drawn as
-their parts, which all terminals measure alike; the text itself is kept as it came.
-"""
+"""Text wrapped and cut by terminal cells. Pure."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size, split_graphemes
 
-TAB = "    "
-UNKNOWN = "␦"
+from dspark_tui.foreign import drawable
+
 _WORD = re.compile(r"\S+\s*|\s+")
 _NEVER_FIRST = frozenset("、。，．！？；：」』）】》〉〕・ー々…")
 """Signs that East Asian text doesn't start a row with."""
-
-
-class _Drawn(dict[int, str]):
-    """`str.translate` table, filled as characters turn up."""
-
-    def __missing__(self, code: int) -> str:
-        drawn = self[code] = _drawn(code)
-        return drawn
-
-
-def _drawn(code: int) -> str:
-    if code == ord("\t"):
-        return TAB
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    if 0x1F1E6 <= code <= 0x1F1FF:  # half a flag: its letter
-        return chr(ord("A") + code - 0x1F1E6)
-    if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x1F3FB <= code <= 0x1F3FF:
-        return ""
-    match unicodedata.category(chr(code)):
-        case "Cc" | "Cs":
-            return UNKNOWN
-        case "Cf":  # joiners, direction marks, tags: no cell of their own, or not in all terminals
-            return ""
-        case "Zl" | "Zp":
-            return " "
-    return chr(code)
-
-
-_TABLE = _Drawn()
-
-
-def drawable(line: str) -> str:
-    """One line of foreign text as it is drawn: no control or escape codes, widths all agree on."""
-    if line.isascii() and line.isprintable():
-        return line
-    return line.translate(_TABLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dspark_tui import config
 from dspark_tui.figures import BurstFigures, burst_figures
+from dspark_tui.foreign import drawable
 from dspark_tui.paths import Paths, tilde
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
     from dspark_tui.cli import failed, start_log
     from dspark_tui.player import Player
     from dspark_tui.replay_app import ReplayApp
-    from dspark_tui.wrap import drawable
 
     paths = Paths.of_user()
     start_log(paths)
@@ -90,9 +90,9 @@ def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
 
 
 def _lane_line(lane: Lane, end: float) -> str:
-    from dspark_tui.wrap import cut, drawable
+    from dspark_tui.wrap import cut
 
-    name = cut(drawable(f"r{lane.number} {lane.label}"), 23, "")
+    name = cut(f"r{lane.number} {lane.label}", 23, "")
     seconds = (lane.waited(end), lane.ttft, lane.completion_time)
     columns = "".join(f"{'-' if value is None else f'{value:.2f}':>8}" for value in seconds)
     rate = "-" if lane.rate is None else f"{lane.rate:.1f}"

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from dspark_tui.foreign import drawable
 from dspark_tui.widgets.lightmark import Fence, Mark, Run, fence_after, hang, runs
-from dspark_tui.wrap import drawable, wrap
+from dspark_tui.wrap import wrap
 
 
 class Kind(StrEnum):

@@ -88,6 +88,30 @@ def test_a_paste_is_text_whatever_control_characters_it_holds(terminal: Start) -
     run.until_shown("second line!")
 
 
+def test_a_paste_with_escape_sequences_is_one_text_and_presses_no_key(terminal: Start) -> None:
+    run = terminal()
+    run.paste("hello \x1b[31mred\x1b[0m q\x03 \x11 world")
+    run.until_shown("world")
+    assert run.composer == ["hello ␛[31mred␛[0m q␃ ␑ world"]
+    run.send("!")
+    run.until_shown("world!")
+    assert run.process.isalive()
+    assert "all the same" not in run.text
+
+
+def test_a_megabyte_of_paste_is_text_and_the_keys_after_it_still_act(terminal: Start) -> None:
+    run = terminal()
+    line = "q \x1b[31m red \x1b \x03 and so on\r"
+    run.paste(line * (1_000_000 // len(line)) + "the end")
+    run.until_shown("the end")
+    run.send("!")
+    run.until_shown("the end!")
+    run.send("\x1bOP")
+    run.until_shown("Esc closes")
+    run.send("\x1b\x11")
+    assert run.wait() == 0
+
+
 def test_legacy_bytes_reach_every_kind_of_action(terminal: Start) -> None:
     run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20")
     run.send("one\ntwo")  # ^J is a new line, Enter comes as ^M
@@ -174,7 +198,7 @@ def test_ascii_mode_draws_with_seven_bits(terminal: Start) -> None:
 
 def test_keys_typed_faster_than_the_screen_draws_keep_their_order(terminal: Start) -> None:
     run = terminal("--pane", "max_tokens=5", "--pane", "max_tokens=5")
-    run.send("first\r\x14second\r\x14third\nfourth")
+    run.send("first\r\x14second\r\x14thirx\x7fd\nfourth")
     run.until(lambda: run.composer == ["third", "fourth"])
     run.until(lambda: run.text.count("first") == 2)
     run.until(lambda: run.text.count("second") == 1)

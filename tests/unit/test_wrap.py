@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from wcwidth import wcwidth
 
-from dspark_tui.wrap import cut, drawable, wrap
+from dspark_tui.foreign import drawable
+from dspark_tui.wrap import cut, wrap
 
 
 def rows(text: str, width: int, hang: int = 0) -> list[str]:
@@ -58,14 +59,6 @@ def test_all_terminals_count_the_same_cells(text: str) -> None:
     """A terminal that adds up code points agrees with one that joins clusters."""
     shown = drawable(text)
     assert cell_len(shown) == sum(max(0, wcwidth(character)) for character in shown)
-
-
-def test_control_codes_are_pictures() -> None:
-    assert drawable("\x1b[31mred\x07\x7f\x9b2J") == "␛[31mred␇␡␦2J"
-    assert drawable("a\tb") == "a    b"
-    assert drawable("\ud800") == "␦"
-    assert drawable("a\u2028b\u202ec\u200d") == "a bc"
-    assert drawable("[/x] a[/]b") == "[/x] a[/]b"
 
 
 @given(st.text(max_size=80), st.integers(1, 40), st.integers(0, 6))

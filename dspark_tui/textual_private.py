@@ -1,0 +1,67 @@
+"""Everything that relies on Textual's private names, in one place. Written against Textual 8.2."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from textual import events
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.drivers import linux_driver
+from textual.message import Message
+
+from dspark_tui.foreign import harmless
+
+OVERLAP = len(BRACKETED_PASTE_START) - 1
+"""Characters of a marker that may have come with an earlier read than its last one."""
+
+
+class PasteParser(XTermParser):
+    """Textual's parser, but a paste is one text up to its end marker, whatever it holds.
+
+    Textual takes an escape character in a paste for the start of a key, and types the rest.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._pasted: list[str] | None = None
+        self._recent = ""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if not data:
+            yield from super().feed(data)  # the end of the input
+        while data:
+            if self._pasted is None:
+                data = yield from self._feed_keys(data)
+            else:
+                data = yield from self._feed_paste(self._pasted, data)
+
+    def _feed_keys(self, data: str) -> Generator[Message, None, str]:
+        """Hand over what was typed; returns what came after the start of a paste."""
+        known = len(self._recent)
+        before, start, _ = (self._recent + data).partition(BRACKETED_PASTE_START)
+        if not start:
+            self._recent = before[-OVERLAP:]
+            yield from super().feed(data)
+            return ""
+        end = len(before) + len(start) - known
+        for message in super().feed(data[:end] + BRACKETED_PASTE_END):
+            if not isinstance(message, events.Paste):  # an empty one, by the marker we added
+                yield message
+        self._recent, self._pasted = "", []
+        return data[end:]
+
+    def _feed_paste(self, pasted: list[str], data: str) -> Generator[Message, None, str]:
+        """Collect the paste; returns what came after its end."""
+        text, end, rest = (self._recent + data).partition(BRACKETED_PASTE_END)
+        if not end:
+            pasted.append(text[:-OVERLAP])
+            self._recent = text[-OVERLAP:]
+            return ""
+        self._recent, self._pasted = "", None
+        yield events.Paste(harmless("".join([*pasted, text])))
+        return rest
+
+
+def keep_pastes_whole() -> None:
+    """Have Textual's driver use our parser in apps started from now on."""
+    linux_driver.XTermParser = PasteParser  # type: ignore[misc]

@@ -1,0 +1,77 @@
+"""Our parts of Textual's inside: what they do, and that Textual is still what they were for."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.drivers import linux_driver
+from textual.message import Message
+
+from dspark_tui.textual_private import PasteParser, keep_pastes_whole
+
+BEGIN, END = "\x1b[200~", "\x1b[201~"
+WILD = "hello \x1b[31mred\x1b[0m q\x03 \x11 \x1b world\x1b"
+PIECES = st.sampled_from(["q", "\x1b", "[", "2", "0", "1", "~", "\x1b[20", "\x1b[A", "\x11", "é"])
+
+
+def told(parser: XTermParser, *chunks: str) -> list[Message]:
+    return [message for chunk in chunks for message in parser.feed(chunk)]
+
+
+def in_words(messages: list[Message]) -> list[str]:
+    return [
+        f"paste {message.text}" if isinstance(message, events.Paste) else f"key {message.key}"
+        for message in messages
+        if isinstance(message, events.Paste | events.Key)
+    ]
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_a_paste_is_one_text_however_it_is_cut_into_reads(size: int) -> None:
+    typed = f"a{BEGIN}{WILD}{END}b\x1b[A{BEGIN}two\rlines{END}"
+    chunks = [typed[at : at + size] for at in range(0, len(typed), size)]
+    assert in_words(told(PasteParser(), *chunks)) == [
+        "key a",
+        "paste hello ␛[31mred␛[0m q␃ ␑ ␛ world␛",
+        "key b",
+        "key up",
+        "paste two\nlines",
+    ]
+
+
+@given(st.lists(PIECES), st.lists(st.integers(1, 30)))
+def test_what_is_pasted_never_becomes_keys(pieces: list[str], sizes: list[int]) -> None:
+    text = "".join(pieces).replace(END, "")
+    if any((text + END)[at:].startswith(END) for at in range(len(text))):
+        return  # the text and the marker after it make an earlier marker
+    typed, chunks = f"{BEGIN}{text}{END}", []
+    for size in [*sizes, len(typed)]:
+        chunks, typed = [*chunks, typed[:size]], typed[size:]
+    messages = told(PasteParser(), *filter(None, chunks), typed or "x")
+    assert isinstance(messages[0], events.Paste)
+    assert messages[0].text == text.replace("\x1b", "␛").replace("\x11", "␑")
+    assert in_words(messages[1:]) == ["key x"]
+
+
+@given(st.lists(PIECES))
+def test_keys_are_those_that_textual_makes_of_them(pieces: list[str]) -> None:
+    typed = [piece for piece in pieces if BEGIN not in "".join(pieces)]
+    assert in_words(told(PasteParser(), *typed)) == in_words(told(XTermParser(), *typed))
+
+
+def test_textual_still_looks_for_its_parser_where_ours_is_put(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fails when Textual changes; then see whether `PasteParser` is still needed, and how."""
+    monkeypatch.setattr(linux_driver, "XTermParser", XTermParser)
+    assert "parser = XTermParser(self._debug)" in inspect.getsource(
+        linux_driver.LinuxDriver.run_input_thread
+    )
+    assert "key ctrl+q" in in_words(told(XTermParser(), f"{BEGIN}\x1b[31m\x11{END}"))
+    keep_pastes_whole()
+    assert linux_driver.XTermParser is PasteParser
