@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Grid, Horizontal, Vertical
@@ -13,21 +15,39 @@ from textual.widgets import Input, Label, Static, TextArea
 
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.session import Conversation
+from dspark_tui.widgets.fields import LineBox, TextBox
+from dspark_tui.widgets.keys import type_again
+
+
+class FormLine(LineBox):
+    KEYS: ClassVar = {
+        "enter": "apply()",
+        "f2": "apply()",
+        "escape": "leave()",
+        "tab": "app.focus_next()",
+        "down": "app.focus_next()",
+        "shift+tab": "app.focus_previous()",
+        "up": "app.focus_previous()",
+    }
+
+
+class FormText(TextBox):
+    """Enter and the arrow keys are its own."""
+
+    KEYS: ClassVar = {
+        key: call for key, call in FormLine.KEYS.items() if key not in ("enter", "up", "down")
+    }
 
 
 class ParamsForm(ModalScreen[PaneParams | None]):
     """Gives the new parameters, or None when left."""
 
-    BINDINGS: ClassVar = [
-        Binding("escape,ctrl+c", "leave"),
-        Binding("enter,f2", "apply"),
-        Binding("down", "app.focus_next"),
-        Binding("up", "app.focus_previous"),
-    ]
+    BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
 
     def __init__(self, pane: Conversation) -> None:
         super().__init__()
         self._pane = pane
+        self._focused_at = 0.0
 
     def compose(self) -> ComposeResult:
         params = self._pane.params
@@ -36,10 +56,12 @@ class ParamsForm(ModalScreen[PaneParams | None]):
             sheet.border_subtitle = "Tab next   Enter apply   Esc leave as it was"
             with Horizontal(classes="field"):
                 yield Label(FIELDS["name"].label)
-                yield Input(params.name, id="name", compact=True, placeholder=FIELDS["name"].hint)
+                yield FormLine(
+                    params.name, id="name", compact=True, placeholder=FIELDS["name"].hint
+                )
             with Horizontal(classes="field", id="system-field"):
                 yield Label(FIELDS["system"].label)
-                yield TextArea(params.system, id="system", compact=True, tab_behavior="focus")
+                yield FormText(params.system, id="system", compact=True, tab_behavior="focus")
             with Grid(classes="numbers"):
                 for key, field in FIELDS.items():
                     if key in ("name", "system"):
@@ -47,12 +69,18 @@ class ParamsForm(ModalScreen[PaneParams | None]):
                     with Horizontal(classes="field"):
                         yield Label(field.label)
                         value = field.text(getattr(params, key))
-                        yield Input(value, id=key, compact=True)
+                        yield FormLine(value, id=key, compact=True)
                         yield Label(field.hint, classes="hint")
             yield Static("", id="problem", markup=False)
 
-    def on_input_submitted(self) -> None:
-        self.action_apply()
+    def on_mount(self) -> None:
+        self.set_focus(self.query_one("#name"))
+        self._focused_at = time.monotonic()
+
+    def on_key(self, event: events.Key) -> None:
+        """What was typed before there was a field to take it is for the first one."""
+        if event.time < self._focused_at:
+            type_again(self, event)
 
     def on_input_changed(self) -> None:
         self.query_one("#problem", Static).update("")

@@ -6,15 +6,14 @@ from typing import ClassVar
 
 from textual import events
 from textual.content import Content
-from textual.widgets import TextArea
 
 from dspark_tui.actions import Context, calls
 from dspark_tui.session import Session, Target
-from dspark_tui.widgets.keys import act_on_key
+from dspark_tui.widgets.fields import TextBox
 
 
-class Composer(TextArea):
-    """A TextArea that sends on Enter and recalls earlier prompts with Up on its first line."""
+class Composer(TextBox):
+    """Sends on Enter and recalls earlier prompts with Up on its first line."""
 
     KEYS: ClassVar = calls(Context.COMPOSER)
 
@@ -59,8 +58,8 @@ class Composer(TextArea):
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
-        if not await act_on_key(self, event, self.KEYS) and event.is_printable:
-            self._recalled = None
+        if event.is_printable:
+            self._recalled = None  # the rest is for the handlers of the classes above
 
     def action_cursor_up(self, select: bool = False) -> None:
         if select or not self.navigator.is_first_wrapped_line(self.cursor_location):

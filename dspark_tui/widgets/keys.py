@@ -18,11 +18,18 @@ async def act_on_key(widget: Widget, event: events.Key, calls: Mapping[str, str]
     would land in the text.
     """
     if (widget.app.focused or widget.app.screen) is not widget:
-        dealt_with = True
-        widget.app.post_message(events.Key(event.key, event.character))
-    elif dealt_with := event.key in calls:
-        await widget.screen.run_action(calls[event.key])
-    if dealt_with:
+        type_again(widget, event)
+        return True
+    if event.key in calls:
         event.stop()
         event.prevent_default()
-    return dealt_with
+        await widget.screen.run_action(calls[event.key])
+        return True
+    return False
+
+
+def type_again(widget: Widget, event: events.Key) -> None:
+    """Send a key that came to the wrong widget on its way once more, to where the focus is now."""
+    event.stop()
+    event.prevent_default()
+    widget.app.post_message(event.copy())

@@ -8,6 +8,7 @@ from dspark_tui.client import EngineClient
 from dspark_tui.config import Settings
 from dspark_tui.params import PaneParams
 from dspark_tui.session import TurnStatus
+from dspark_tui.textual_private import PasteParser
 from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
 
 BRACKETS = "[/some/path] a[/]b [bold"
@@ -207,6 +208,21 @@ async def test_a_prompt_from_the_command_line_goes_to_all_panes(open_bench: Open
         await bench.until_idle()
         assert bench.turn(1).prompt == bench.turn(2).prompt == "from the shell"
         assert bench.turn(2).status is TurnStatus.DONE
+
+
+async def test_a_joined_emoji_and_a_wide_blank_typed_as_keys_are_sent_whole(
+    open_bench: OpenBench,
+) -> None:
+    family = "👩\u200d👩\u200d👧 👍🏽 ❤️ 🏴\U000e0067\U000e0062\U000e007f 日\u3000本"
+    async with open_bench() as bench:
+        for key in PasteParser().feed(f"old\x1b[1;2D\x1b[1;2D\x1b[1;2D{family}\r"):
+            bench.app.post_message(key)
+        await bench.until(lambda: bench.conversation(1).turns)
+        assert bench.turn(1).prompt == family
+        await bench.press("f2")
+        for key in PasteParser().feed(f"{family[:5]}\r"):
+            bench.app.post_message(key)
+        await bench.until(lambda: bench.conversation(1).params.name == family[:5])
 
 
 async def test_enter_on_an_empty_composer_sends_nothing(open_bench: OpenBench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from dspark_tui.actions import ACTIONS
 from dspark_tui.config import Settings
@@ -233,6 +234,18 @@ async def test_a_system_prompt_is_set_by_keyboard_alone_at_80_by_24(open_bench: 
         assert "terse" in str(bench.pane(1).border_title)
         assert bench.composer.text == "my draft"
         assert bench.app.focused is bench.composer
+
+
+async def test_what_is_typed_ahead_goes_through_the_form_in_order(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        keys = ["f2", *"terse", "tab", *"Be brief.", "tab", "0", "shift+tab", "!", "tab", "down"]
+        keys += [*"0.5", "enter", *"and on"]
+        for key in keys:  # all at once: the pilot would wait after each
+            bench.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await bench.until(lambda: bench.composer.text == "and on")
+        params = bench.conversation(1).params
+        assert (params.name, params.system) == ("terse", "Be brief.!")
+        assert (params.temperature, params.top_p) == (0, 0.5)
 
 
 async def test_leaving_the_form_changes_nothing(open_bench: OpenBench) -> None:
