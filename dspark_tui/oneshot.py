@@ -138,6 +138,9 @@ async def _turn(client: EngineClient, panes: Sequence[Pane], prompt: str) -> Non
         for pane in left:
             _show(pane, len(panes))
         raise
+    broken = sum(bool(pane.answer.problem) for pane in panes)
+    if broken and len(panes) > 1:
+        say(f"dspark-tui: {broken} of {len(panes)} panes have no whole answer")
     total = aggregate(pane.answer for pane in panes)
     if total is not None:
         say(f"{total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s")
@@ -159,8 +162,8 @@ async def _answered(
 
 def _show(pane: Pane, panes: int) -> None:
     """An answer that is the only one stands alone, so that it can be used as it is."""
-    _complain(pane)
     if panes == 1:
+        _complain(pane)
         show(pane.answer.text)
     else:
         show(f"{heading(pane.number, pane.params, pane.answer)}\n{pane.answer.text}\n")
