@@ -1,13 +1,16 @@
 """The one table of actions: keys, key bar, palette, help and the README's keys come from it.
 
 Keys have two contexts: the composer, where text is typed and only chords act, and the panes, where
-single letters do. No key appears twice within a context.
+single letters do. No key appears twice within a context. `Keymap` is this table with a person's own
+keys.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from dspark_tui.key_names import key_name
 
 
 class Context(StrEnum):
@@ -130,45 +133,6 @@ ACTIONS: tuple[Action, ...] = (
         composer=("ctrl+d",), palette=False,
     ),
 )  # fmt: skip
-
-_NAMES = {
-    "plus": "+",
-    "colon": ":",
-    "question_mark": "?",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "Esc",
-    "pageup": "PgUp",
-    "pagedown": "PgDn",
-}
-
-
-def key_name(key: str) -> str:
-    """The key as people write it: "^C", "F1", "Enter", "+"."""
-    if key.startswith("ctrl+"):
-        return f"^{key[5:].upper()}"
-    if "+" in key:
-        return "+".join(key_name(part) for part in key.split("+"))
-    return _NAMES.get(key, key if len(key) == 1 else key.capitalize())
-
-
-def calls(context: Context) -> dict[str, str]:
-    """Every key of the context, with the call of the screen's action it stands for."""
-    return {
-        key: f"{action.id}({key!r})" if action.per_key else f"{action.id}()"
-        for action in ACTIONS
-        for key in action.keys(context)
-    }
-
-
-def key_bar(context: Context) -> list[tuple[str, Action]]:
-    """The keys worth showing all the time, with their actions, most needed first."""
-    found: dict[str, tuple[str, Action]] = {}
-    for action in ACTIONS:
-        if action.bar and action.keys(context):
-            found[action.bar] = (action.keys(context)[0], action)  # the more specific comes later
-    return list(found.values())
-
 
 def keys_in_words(action: Action, context: Context) -> str:
     keys = action.keys(context)

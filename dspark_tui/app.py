@@ -49,7 +49,11 @@ class DsparkApp(ThemedApp):
         target = Target(self._state.target) if self._state.target in list(Target) else Target.ALL
         panel = settings.panel if settings.panel != "auto" else self._state.panel
         self.workbench = Workbench(
-            Session(settings.panes, target), link, signs, Mode(panel) if panel else None
+            Session(settings.panes, target),
+            link,
+            signs,
+            Mode(panel) if panel else None,
+            settings.keys,
         )
         self._first_theme = self.theme
         spare = start.paths.state.parent / "copied.txt"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.paths import tilde
 from dspark_tui.session import MAX_PANES
@@ -47,6 +48,7 @@ class Settings:
     ascii: bool = False
     panel: str = "auto"
     panes: tuple[PaneParams, ...] = (PaneParams(), PaneParams())
+    keys: Keymap = field(default_factory=Keymap)
 
 
 @dataclass(slots=True)
@@ -91,21 +93,35 @@ class _Reader:
         panes = document.pop("pane", None)
         if panes is not None or defaults != PaneParams():
             self.loaded.set("panes", self._panes(defaults, panes), str(self.path))
+        if "keys" in document:
+            self._keys(document.pop("keys"))
         for key, value in document.items():
             self._setting(key, value)
         return self.loaded
 
     def _setting(self, key: str, value: Any) -> None:
-        check = _CHECKS.get(key)
-        if check is None:
-            near = get_close_matches(key, [*_CHECKS, "defaults", "pane"], 1)
-            self._problem(key, "is not a setting", f"did you mean {near[0]}?" if near else "")
+        setting = SETTINGS.get(key)
+        if setting is None:
+            near = get_close_matches(key, [*SETTINGS, *TABLES], 1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            if key in FIELDS:
+                hint = "it belongs under [defaults] or [[pane]]"
+            self._problem(key, "is not a setting", hint)
             return
-        wanted = check(value)
+        wanted = setting.check(value)
         if wanted:
             self._problem(key, f"takes {wanted}, not {value!r}")
         else:
             self.loaded.set(key, value, str(self.path))
+
+    def _keys(self, table: Any) -> None:
+        if not isinstance(table, dict):
+            self._problem("keys", "is a table of keys by action")
+            return
+        keymap, problems = read_keymap(table)
+        self.loaded.set("keys", keymap, str(self.path))
+        for problem in problems:
+            self._problem(problem.id, problem.text, problem.hint, ("keys", 0))
 
     def _panes(self, defaults: PaneParams, tables: Any) -> tuple[PaneParams, ...]:
         if tables is None:
@@ -180,15 +196,26 @@ def _one_of(*names: str) -> Callable[[Any], str]:
     return lambda value: "" if value in names else f"one of {', '.join(names)}"
 
 
-_CHECKS: dict[str, Callable[[Any], str]] = {
-    "model": _text,
-    "max_batch": _batch,
-    "precision": _one_of(*PRECISIONS),
-    "attach": _text,
-    "theme": _text,
-    "ascii": _boolean,
-    "panel": _one_of(*PANELS),
-}
-"""What each setting takes, in words, when the value is wrong; "" when it is right."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """check: takes a value; says in words what would be right when it is wrong, else "".
+    meaning: in one line."""
 
-SETTING_NAMES = tuple(f.name for f in fields(Settings))
+    check: Callable[[Any], str]
+    meaning: str
+
+
+SETTINGS: dict[str, Setting] = {
+    "model": Setting(_text, 'folder, .gguf file, hub id or known name; "" is the embedded one'),
+    "max_batch": Setting(_batch, "slots of the batch: how many answers are made at once"),
+    "precision": Setting(_one_of(*PRECISIONS), f"of the weights: {', '.join(PRECISIONS)}"),
+    "attach": Setting(_text, 'URL of a running server; "" starts a worker of our own'),
+    "theme": Setting(_text, 'of the colours; "" is the one chosen last, at first ember'),
+    "ascii": Setting(_boolean, "draw with the signs of a typewriter only"),
+    "panel": Setting(_one_of(*PANELS), f"size of the batch panel: {', '.join(PANELS)}"),
+}
+TABLES = {
+    "defaults": "what panes start with",
+    "pane": "a pane each",
+    "keys": "an action's keys, one or a list; letters act in the panes only",
+}

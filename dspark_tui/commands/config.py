@@ -1,14 +1,17 @@
-"""`dspark-tui config`: the settings in force, and where each one comes from."""
+"""`dspark-tui config`: every setting: what it means, its default, and where its value is from."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict, fields
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from dspark_tui import config
-from dspark_tui.params import PaneParams
+from dspark_tui.actions import ACTIONS
+from dspark_tui.keymap import Keymap, spelled
+from dspark_tui.params import FIELDS, PaneParams
 from dspark_tui.paths import Paths
 
 
@@ -20,26 +23,49 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them as TOML with the sources as comments; 2 if the file has problems."""
+    """Print them as TOML with the rest as comments; 2 if the file has problems."""
     path = Paths.of_user().config
     loaded = config.load(path)
     print(f"# {path}{'' if path.exists() else ' (not there; these are the defaults)'}")
-    for field in fields(config.Settings):
-        if field.name != "panes":
-            source = "config.toml" if field.name in loaded.sources else "default"
-            print(f"{field.name} = {_toml(getattr(loaded.settings, field.name))}  # {source}")
-    for pane in loaded.settings.panes:
-        print("\n[[pane]]")
-        for key, value in _told(pane).items():
-            print(f"{key} = {_toml(value)}")
+    for lines in (_settings(loaded), _panes(loaded.settings.panes), _keys(loaded.settings.keys)):
+        print()
+        print("\n".join(lines))
     for problem in loaded.problems:
         print(problem, file=sys.stderr)
     return 2 if loaded.problems else 0
 
 
-def _told(pane: PaneParams) -> dict[str, Any]:
-    """What the pane sets; a seed drawn anew each time is not written."""
-    return {key: value for key, value in asdict(pane).items() if value is not None}
+def _settings(loaded: config.Loaded) -> Iterator[str]:
+    for key, setting in config.SETTINGS.items():
+        default = _toml(getattr(config.Settings(), key))
+        yield f"# {setting.meaning}; default {default}"
+        yield f"{key} = {_toml(getattr(loaded.settings, key))}  # {_source(key in loaded.sources)}"
+
+
+def _panes(panes: tuple[PaneParams, ...]) -> Iterator[str]:
+    yield f"# [defaults]: {config.TABLES['defaults']}; [[pane]]: {config.TABLES['pane']}. In both:"
+    for key, value in asdict(PaneParams()).items():
+        default = "to draw one each time" if value is None else _toml(value)
+        yield f"# {key}: {FIELDS[key].hint}; default {default}"
+    for pane in panes:
+        yield "\n[[pane]]"
+        for key, value in asdict(pane).items():
+            if value is not None:  # a seed drawn anew each time
+                yield f"{key} = {_toml(value)}"
+
+
+def _keys(keymap: Keymap) -> Iterator[str]:
+    yield f"# {config.TABLES['keys']}"
+    yield "[keys]"
+    for action, usual in zip(keymap.actions, ACTIONS, strict=True):
+        if not action.per_key:
+            names = [_toml(name) for name in spelled(action)]
+            value = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+            yield f"{action.id} = {value}  # {_source(action != usual)}: {action.label.lower()}"
+
+
+def _source(set_by_file: bool) -> str:
+    return "config.toml" if set_by_file else "default"
 
 
 def _toml(value: Any) -> str:

@@ -12,7 +12,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from dspark_tui.actions import ACTIONS, Action, Context, key_name, keys_in_words
+from dspark_tui.actions import Action, Context, keys_in_words
+from dspark_tui.key_names import key_name
+from dspark_tui.keymap import Keymap
 
 INTRO = """\
 Typing and commands are kept apart. In the composer letters are text and only chords act; \
@@ -24,6 +26,10 @@ PANES_WIDTH = 14
 
 class Help(ModalScreen[None]):
     BINDINGS: ClassVar = [Binding("escape,f1,q,question_mark,ctrl+c", "dismiss(None)")]
+
+    def __init__(self, keymap: Keymap) -> None:
+        super().__init__()
+        self._keymap = keymap
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="sheet") as sheet:
@@ -37,13 +43,15 @@ class Help(ModalScreen[None]):
 
     def on_resize(self) -> None:
         sheet = self.query_one(VerticalScroll)
-        self.query_one("#table", Static).update(_table(sheet.scrollable_content_region.width))
+        self.query_one("#table", Static).update(
+            _table(self._keymap, sheet.scrollable_content_region.width)
+        )
 
 
-def _table(width: int) -> Content:
+def _table(keymap: Keymap, width: int) -> Content:
     heading = f"{'typing':<{TYPING_WIDTH}}{'panes':<{PANES_WIDTH}}"
     return Content("\n").join(
-        [Content.styled(heading, "bold"), *(_entry(action, width) for action in ACTIONS)]
+        [Content.styled(heading, "bold"), *(_entry(action, width) for action in keymap.actions)]
     )
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from dspark_tui.actions import ACTIONS, Action, Context, keys_in_words
+from dspark_tui.actions import Action, Context, keys_in_words
+from dspark_tui.keymap import Keymap
 
 
 class ActionCommands(Provider):
+    """For a screen that has a `keymap`."""
+
     async def discover(self) -> Hits:
         for action in self._actions():
             yield DiscoveryHit(action.label, self._run(action), help=_help(action))
@@ -25,7 +28,8 @@ class ActionCommands(Provider):
                 yield Hit(score, label, self._run(action), text=action.label, help=_help(action))
 
     def _actions(self) -> Iterator[Action]:
-        return (action for action in ACTIONS if action.palette)
+        keymap: Keymap = self.screen.keymap  # type: ignore[attr-defined]
+        return (action for action in keymap.actions if action.palette)
 
     def _run(self, action: Action) -> partial[Coroutine[Any, Any, None]]:
         return partial(self.screen.run_action, f"screen.{action.id}")

@@ -11,9 +11,10 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
-from dspark_tui.actions import Context, calls
+from dspark_tui.actions import Context
 from dspark_tui.code_blocks import CodeBlock, code_blocks
 from dspark_tui.glyphs import Glyphs
+from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
 from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
@@ -58,22 +59,27 @@ class Workbench(Screen[None]):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
-        self, session: Session, link: EngineLink, glyphs: Glyphs, panel: Mode | None
+        self,
+        session: Session,
+        link: EngineLink,
+        glyphs: Glyphs,
+        panel: Mode | None,
+        keymap: Keymap,
     ) -> None:
         """panel: its size; None lets the terminal's height decide."""
         super().__init__()
-        self.session, self.link = session, link
+        self.session, self.link, self.keymap = session, link, keymap
         self.runs = Runs(link, self._begun)
         self.panel_mode = panel
         self._drawn = -1
         self._ticks = 0
         self._unzoom: Callable[[], None] | None = None
-        self._grid = PaneGrid(session, glyphs)
+        self._grid = PaneGrid(session, glyphs, keymap)
         self._panel = BatchPanel(glyphs=glyphs)
-        self._composer = Composer(session)
-        self._status = StatusBar(link)
+        self._composer = Composer(session, keymap)
+        self._status = StatusBar(link, keymap)
         self._tabs = TabStrip(session, glyphs)
-        self._keys = KeyBar()
+        self._keys = KeyBar(keymap)
 
     def compose(self) -> ComposeResult:
         yield self._status
@@ -101,7 +107,7 @@ class Workbench(Screen[None]):
     async def on_key(self, event: events.Key) -> None:
         """A key that no widget has the focus for means what it last meant."""
         if self.focused is None:
-            await act_on_key(self, event, calls(self._keys.context))
+            await act_on_key(self, event, self.keymap.calls(self._keys.context))
 
     def on_pane_activated(self, event: Pane.Activated) -> None:
         if event.conversation is not self.session.active:
@@ -153,6 +159,10 @@ class Workbench(Screen[None]):
     def _draw_quiet(self) -> None:
         if not self.runs:
             self._draw_engine()
+
+    @property
+    def _quit_key(self) -> str:
+        return self.keymap.name("quit", self._keys.context)
 
     def _say(self, text: str) -> None:
         self.notify(text, timeout=3, markup=False)
@@ -210,8 +220,9 @@ class Workbench(Screen[None]):
             self.session.remember(composer.take())
             self._say("cleared; Up brings it back")
         elif not self._stop_active():
-            others = "S in the panes stops all; " if self.runs else ""
-            self._say(f"{others}^Q quits")
+            stop_all = self.keymap.name("stop_all", Context.PANES)
+            others = f"{stop_all} in the panes stops all; " if self.runs else ""
+            self._say(f"{others}{self._quit_key} quits")
 
     def action_stop(self) -> None:
         if not self._stop_active():
@@ -282,7 +293,7 @@ class Workbench(Screen[None]):
     def action_close_pane(self) -> None:
         pane = self.session.active
         if len(self.session.panes) == 1:
-            self._say("the last pane stays; ^Q quits")
+            self._say(f"the last pane stays; {self._quit_key} quits")
         elif pane.busy:
             question = f"Pane {pane.label} is answering. Close it all the same?"
             self.app.push_screen(Confirm(question, "close"), self._close_if)
@@ -384,7 +395,7 @@ class Workbench(Screen[None]):
     def action_help(self) -> None:
         from dspark_tui.screens.help import Help
 
-        self.app.push_screen(Help())
+        self.app.push_screen(Help(self.keymap))
 
     def action_palette(self) -> None:
         self.app.action_command_palette()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import events
 from textual.content import Content
 
-from dspark_tui.actions import Context, calls
+from dspark_tui.actions import Context
+from dspark_tui.keymap import Keymap
 from dspark_tui.session import Session, Target
 from dspark_tui.widgets.fields import TextBox
+from dspark_tui.widgets.keys import act_on_key
 
 
 class Composer(TextBox):
     """Sends on Enter and recalls earlier prompts with Up on its first line."""
 
-    KEYS: ClassVar = calls(Context.COMPOSER)
-
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__(
             soft_wrap=True,
             tab_behavior="focus",
@@ -27,6 +25,7 @@ class Composer(TextBox):
         )
         self.cursor_blink = False  # blinking would write to the terminal for ever
         self._session = session
+        self._calls = keymap.calls(Context.COMPOSER)
         self._recalled: int | None = None
         self._draft = ""
 
@@ -58,7 +57,7 @@ class Composer(TextBox):
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.is_printable:
+        if not await act_on_key(self, event, self._calls) and event.is_printable:
             self._recalled = None  # the rest is for the handlers of the classes above
 
     def action_cursor_up(self, select: bool = False) -> None:

@@ -6,7 +6,9 @@ from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
-from dspark_tui.actions import Context, key_bar, key_name
+from dspark_tui.actions import Context
+from dspark_tui.key_names import key_name
+from dspark_tui.keymap import Keymap
 
 GAP = "  "
 
@@ -15,6 +17,10 @@ class KeyBar(Static):
     """Shows as many keys as fit, whole ones only; a click does what the key does."""
 
     context = Context.COMPOSER
+
+    def __init__(self, keymap: Keymap) -> None:
+        super().__init__()
+        self._keymap = keymap
 
     def switch(self, context: Context) -> None:
         self.context = context
@@ -25,7 +31,7 @@ class KeyBar(Static):
 
     def _fill(self) -> None:
         line = Content(" ")
-        for key, action in key_bar(self.context):
+        for key, action in self._keymap.bar(self.context):
             entry = Content.assemble((key_name(key), "bold $primary"), f" {action.bar}")
             entry = entry.stylize(Style.from_meta({"@click": f"screen.{action.id}"}))
             if line.cell_length + entry.cell_length > self.size.width:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -12,8 +11,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from dspark_tui.actions import Context, calls
+from dspark_tui.actions import Context
 from dspark_tui.glyphs import Glyphs
+from dspark_tui.keymap import Keymap
 from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.session import Conversation, TurnStatus
@@ -21,14 +21,14 @@ from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.transcript import Transcript
 
 WELCOME = """\
-Type below, Enter sends.
+Type below, {send} sends.
 
 Every pane is a chat of its own;
 all of them share one batch.
 
-F2  system prompt, temperature
-^T  this pane only, or all
-F1  all keys"""
+{params}  system prompt, temperature
+{target}  this pane only, or all
+{help}  all keys"""
 
 ENDINGS = {
     TurnStatus.STOPPED: "stopped",
@@ -40,8 +40,6 @@ ENDINGS = {
 class Pane(Vertical, can_focus=True):
     """Shows a Conversation as its runs begin, advance and end."""
 
-    KEYS: ClassVar = calls(Context.PANES)
-
     class Activated(Message):
         """The pane took the focus."""
 
@@ -49,23 +47,29 @@ class Pane(Vertical, can_focus=True):
             super().__init__()
             self.conversation = conversation
 
-    def __init__(self, conversation: Conversation, glyphs: Glyphs) -> None:
+    def __init__(self, conversation: Conversation, glyphs: Glyphs, keymap: Keymap) -> None:
         super().__init__(id=f"pane-{conversation.number}")
         self.conversation = conversation
-        self.transcript = Transcript(glyphs=glyphs)
+        self.transcript = Transcript(glyphs=glyphs, follow_key=keymap.name("follow", Context.PANES))
         self.transcript.can_focus = False
         self._glyphs = glyphs
+        self._keymap = keymap
+        self._calls = keymap.calls(Context.PANES)
         self._state = ""
 
     def compose(self) -> ComposeResult:
-        yield Static(WELCOME, markup=False, classes="welcome")
+        yield Static(self._welcome(), markup=False, classes="welcome")
         yield self.transcript
 
     def on_mount(self) -> None:
         self.set_class(bool(self.conversation.turns), "-spoken")
 
+    def _welcome(self) -> str:
+        ids = ("send", "params", "target", "help")
+        return WELCOME.format(**{id: self._keymap.name(id, Context.COMPOSER) for id in ids})
+
     async def on_key(self, event: events.Key) -> None:
-        await act_on_key(self, event, self.KEYS)
+        await act_on_key(self, event, self._calls)
 
     def on_focus(self) -> None:
         self.post_message(self.Activated(self.conversation))
@@ -112,10 +116,16 @@ class Pane(Vertical, can_focus=True):
             self.transcript.note(turn.problem)
         if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
             self.add_class("-troubled")
-            self.transcript.note("Esc, then r, sends the prompt again")
+            self.transcript.note(self._again())
         elif run.reason == "length":
-            self.transcript.note("cut off at the token limit (F2 raises it)")
+            params = self._keymap.name("params", Context.COMPOSER)
+            self.transcript.note(f"cut off at the token limit ({params} raises it)")
         self._show_state(self._ending(run))
+
+    def _again(self) -> str:
+        leave = self._keymap.name("leave", Context.COMPOSER)
+        again = self._keymap.name("regenerate", Context.PANES)
+        return f"{leave}, then {again}, sends the prompt again"
 
     def keep_scroll(self) -> Callable[[], None]:
         """Note which line is on top; the returned function brings it back."""
@@ -130,8 +140,9 @@ class Pane(Vertical, can_focus=True):
         if not pending:
             return ""
         more = f" and {len(pending) - 1} more" if pending[1:] else ""
+        stop = self._keymap.name("stop", Context.PANES)
         first = Content(" ".join(pending[0].split())).truncate(16, ellipsis=True)
-        return f"queued: {first.plain}{more} (s takes back)   "
+        return f"queued: {first.plain}{more} ({stop} takes back)   "
 
     def _ending(self, run: Run) -> str:
         glyphs = self._glyphs

@@ -9,6 +9,7 @@ from math import ceil
 from textual.containers import Container
 
 from dspark_tui.glyphs import Glyphs
+from dspark_tui.keymap import Keymap
 from dspark_tui.session import Conversation, Session
 from dspark_tui.widgets.pane import Pane
 
@@ -62,18 +63,17 @@ def plan(panes: int, width: int, height: int, layout: Layout) -> Plan:
 class PaneGrid(Container):
     """Holds one Pane per conversation. `lay_out` shows the active one's page."""
 
-    def __init__(self, session: Session, glyphs: Glyphs) -> None:
-        super().__init__(*(self._new_pane(pane, session, glyphs) for pane in session.panes))
+    def __init__(self, session: Session, glyphs: Glyphs, keymap: Keymap) -> None:
+        self._session, self._glyphs, self._keymap = session, glyphs, keymap
+        super().__init__(*(self._new_pane(pane) for pane in session.panes))
         self.layout_mode = Layout.GRID
         self.zoomed = False
         self.plan = Plan(len(session.panes), 1)
-        self._session = session
-        self._glyphs = glyphs
 
-    @staticmethod
-    def _new_pane(conversation: Conversation, session: Session, glyphs: Glyphs) -> Pane:
+    def _new_pane(self, conversation: Conversation) -> Pane:
         """With its classes from the start: a later one would style the pane once more."""
-        pane = Pane(conversation, glyphs)
+        session = self._session
+        pane = Pane(conversation, self._glyphs, self._keymap)
         pane.set_class(session.is_target(conversation), "-target", update=False)
         pane.set_class(conversation is session.active, "-active", update=False)
         return pane
@@ -91,7 +91,7 @@ class PaneGrid(Container):
 
     async def add(self, conversation: Conversation) -> None:
         at = self._session.panes.index(conversation)
-        pane = self._new_pane(conversation, self._session, self._glyphs)
+        pane = self._new_pane(conversation)
         await self.mount(pane, before=at if at < len(self.children) else None)
 
     def lay_out(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
+from dspark_tui.actions import Context
+from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
 from engine.events import EngineStatus, Phase, Progress
 
@@ -19,9 +21,14 @@ STAGES = {
 class StatusBar(Static):
     """Calm: it changes only when the engine's condition does."""
 
-    def __init__(self, link: EngineLink) -> None:
+    def __init__(self, link: EngineLink, keymap: Keymap) -> None:
         super().__init__()
         self._link = link
+        leave, restart = (
+            keymap.name("leave", Context.COMPOSER),
+            keymap.name("restart", Context.PANES),
+        )
+        self._remedy = f"{leave}, {restart} tries again"
         self._shown = ""
 
     def refresh_status(self) -> None:
@@ -35,7 +42,7 @@ class StatusBar(Static):
         engine = link.live.engine
         if link.failed:
             return Content.assemble(
-                ("engine failed", "bold $error"), f" (Esc, E tries again): {link.problem}"
+                ("engine failed", "bold $error"), f" ({self._remedy}): {link.problem}"
             )
         if not link.ready.is_set():
             return self._starting()

@@ -71,8 +71,12 @@ class Transcript(ScrollView):
     }
     """
 
-    def __init__(self, *, glyphs: Glyphs = DEFAULT, id: str | None = None) -> None:
+    def __init__(
+        self, *, glyphs: Glyphs = DEFAULT, follow_key: str = "G", id: str | None = None
+    ) -> None:
+        """follow_key: how the key is called that goes to the end."""
         super().__init__(id=id)
+        self._follow_key = follow_key
         self._glyphs = glyphs
         self._text = ChatText(glyphs)
         self._strips: LRUCache[int, list[Strip]] = LRUCache(STRIPS_KEPT)
@@ -255,7 +259,7 @@ class Transcript(ScrollView):
     def _below(self) -> Strip:
         count = self.new_lines
         noun = "line" if count == 1 else "lines"
-        text = f" {self._glyphs.below} {count} new {noun} below   G follows again"
+        text = f" {self._glyphs.below} {count} new {noun} below   {self._follow_key} follows again"
         return Strip([Segment(cut(text, self.size.width), self._style("below"))])
 
     def _draw(self, line: Line, first_row: int) -> list[Strip]:

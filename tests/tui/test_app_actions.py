@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dspark_tui.actions import ACTIONS, Action, Context, key_bar, key_name, key_table
+from dspark_tui.actions import ACTIONS, Action, Context, key_table
+from dspark_tui.key_names import key_name
+from dspark_tui.keymap import Keymap
 from dspark_tui.screens.workbench import Workbench
 
 NEVER = {
@@ -43,7 +45,7 @@ def test_every_action_exists_and_is_within_reach(action: Action) -> None:
 
 def test_the_key_bar_shows_no_word_twice() -> None:
     for context in Context:
-        words = [action.bar for _, action in key_bar(context)]
+        words = [action.bar for _, action in Keymap().bar(context)]
         assert len(words) == len(set(words))
         assert "help" in words
         assert "quit" in words

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import config
+from dspark_tui import cli, config
+from dspark_tui.actions import ACTIONS, Context
 from dspark_tui.config import Settings
-from dspark_tui.params import PaneParams
+from dspark_tui.params import FIELDS, PaneParams
 from dspark_tui.paths import Paths
 from dspark_tui.state import UiState
 
@@ -129,3 +130,53 @@ def test_the_user_s_paths_follow_the_environment(monkeypatch: pytest.MonkeyPatch
     if str(paths.config).startswith("/x"):  # elsewhere the system has its own places
         assert paths.config == Path("/x/config/dspark-tui/config.toml")
     assert paths.log.name == "workbench.log"
+
+
+def test_keys_by_action_with_a_line_for_each_problem(file: Path) -> None:
+    loaded = load(file, '[keys]\nzoom = "w"\nzom = "y"\nsend = ["ctrl+e"]\nhelp = "ctrl+i"\n')
+    assert loaded.settings.keys.calls(Context.PANES)["w"] == "zoom()"
+    assert [str(problem).partition("config.toml:")[2] for problem in loaded.problems] == [
+        "3: zom is no action (did you mean zoom?)",
+        "5: help can't have ^I: it arrives as Tab",
+    ]
+    assert "keys is a table of keys by action" in str(load(file, "keys = 3").problems[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("temperature = 0", "it belongs under [defaults] or [[pane]]"),
+        ("key = 1", "did you mean keys?"),
+        ("thme = ''", "did you mean theme?"),
+    ],
+)
+def test_a_key_in_the_wrong_place_or_misspelt_says_where_it_belongs(
+    file: Path, text: str, hint: str
+) -> None:
+    assert load(file, text).problems[0].hint == hint
+
+
+def test_every_setting_is_documented_with_its_default_and_its_source(
+    isolated_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Paths.of_user().config
+    path.parent.mkdir(parents=True)
+    path.write_text("max_batch = 3\n[defaults]\nmax_tokens = 9\n[keys]\nzoom = ['w', 'f8']\n")
+    assert cli.main(["config"]) == 0
+    shown = capsys.readouterr().out
+    for key in config.SETTINGS:
+        assert f"\n{key} = " in shown
+    for key in FIELDS:
+        assert f"# {key}: " in shown
+    for action in ACTIONS:
+        assert action.per_key or f"\n{action.id} = " in shown
+    assert "default 8\nmax_batch = 3  # config.toml" in shown
+    assert 'zoom = ["w", "f8"]  # config.toml' in shown
+    assert 'send = "enter"  # default' in shown
+    before = config.load(path)
+    path.write_text(shown)
+    again = config.load(path)
+    assert again.problems == []
+    assert again.settings.panes == before.settings.panes
+    for context in Context:
+        assert again.settings.keys.calls(context) == before.settings.keys.calls(context)

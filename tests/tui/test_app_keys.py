@@ -1,0 +1,54 @@
+"""The workbench with a person's own keys: they act, and everything that names keys names them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dspark_tui.keymap import read_keymap
+from dspark_tui.screens.help import Help
+from dspark_tui.screens.palette import ActionCommands
+from dspark_tui.widgets.key_bar import KeyBar
+from tests.tui.conftest import Bench, OpenBench, panes
+
+KEYMAP, PROBLEMS = read_keymap(
+    {"send": "ctrl+e", "newline": "enter", "help": ["f9", "H"], "zoom": "w", "quit": "f8"}
+)
+SETTINGS = replace(panes(2), keys=KEYMAP)
+
+
+def bar(bench: Bench) -> str:
+    return str(bench.workbench.query_one(KeyBar).render())
+
+
+async def test_the_person_s_keys_act_and_the_usual_ones_no_more(open_bench: OpenBench) -> None:
+    assert PROBLEMS == []
+    async with open_bench(settings=SETTINGS) as bench:
+        await bench.press("a", "enter", "b")
+        assert bench.composer.text == "a\nb"
+        await bench.press("ctrl+e")
+        await bench.until(lambda: bench.conversation(1).turns)
+        await bench.press("escape", "z")
+        assert bench.pane(1).region.width != 120
+        await bench.press("w")
+        await bench.until(lambda: bench.pane(1).region.width == 120)
+        await bench.press("question_mark")
+        assert bench.app.screen is bench.workbench
+        await bench.press("H")
+        assert isinstance(bench.app.screen, Help)
+
+
+async def test_bar_help_palette_and_hints_show_the_person_s_keys(open_bench: OpenBench) -> None:
+    async with open_bench(size=(160, 40), settings=SETTINGS) as bench:
+        assert "^E send" in bar(bench)
+        assert "F9 help" in bar(bench)
+        welcome = str(bench.pane(1).query_one(".welcome").render())
+        assert "^E sends" in welcome
+        assert "F9  all keys" in welcome
+        await bench.press("ctrl+c")
+        assert bench.notices() == ["F8 quits"]
+        await bench.press("f9")
+        table = str(bench.app.screen.query_one("#table").render())
+        assert "F9 H" in table
+        assert "^Q" not in table
+        hits = [hit async for hit in ActionCommands(bench.workbench).discover()]
+        assert any(hit.help and hit.help.endswith("F9 H") for hit in hits)
