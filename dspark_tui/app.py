@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dspark_tui import glyphs
+from dspark_tui.actions import Context
 from dspark_tui.clipboard import Clipboard
 from dspark_tui.config import Settings
 from dspark_tui.link import EngineLink
@@ -95,7 +96,7 @@ class DsparkApp(ThemedApp):
             self.workbench.action_quit()
 
     def action_help_quit(self) -> None:
-        self.notify("^Q quits", timeout=3)
+        self.notify(f"{self.workbench.keymap.name('quit', Context.COMPOSER)} quits", timeout=3)
 
     async def close(self) -> None:
         """Stop what runs, end the worker, save the state. Call it once the app has ended."""

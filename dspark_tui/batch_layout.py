@@ -124,7 +124,8 @@ def _starting(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list
     progress = state.engine.progress
     if progress is None:
         return _centred([(Part("waiting for the engine", "dim"),)], height)
-    rows: list[Row] = [(Part(progress.stage, "strong"), Part(f"  {drawable(progress.detail)}"))]
+    stage, detail = drawable(progress.stage), drawable(progress.detail)
+    rows: list[Row] = [(Part(stage, "strong"), Part(f"  {detail}"))]
     if progress.total:
         columns = min(60, width - 8)
         share = min(1.0, progress.done / progress.total)

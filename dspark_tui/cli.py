@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dspark_tui import __version__, config
 from dspark_tui.address import Address
+from dspark_tui.foreign import drawable
 from dspark_tui.params import PaneParams, ParamError, updated
 from dspark_tui.paths import Paths, tilde
 
@@ -108,7 +109,7 @@ def check_config() -> int:
     path = Paths.of_user().config
     problems = config.load(path).problems
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print(drawable(str(problem)), file=sys.stderr)
     if not problems:
         print(
             f"{tilde(path)}: {'no problems' if path.exists() else 'does not exist, which is fine'}"
@@ -276,12 +277,12 @@ def end_recording(recorder: Recorder) -> None:
 
 
 def refuse(message: str) -> int:
-    print(f"dspark-tui: {message}", file=sys.stderr)
+    print(f"dspark-tui: {drawable(message)}", file=sys.stderr)
     return 2
 
 
 def failed(failure: str, paths: Paths) -> int:
     """One line for a fault of ours, and where the rest of the story is."""
-    line = failure.splitlines()[0]
+    line = drawable(failure.splitlines()[0])
     print(f"dspark-tui failed: {line}; the whole story is in {paths.log}", file=sys.stderr)
     return 1

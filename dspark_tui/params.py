@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from dspark_tui.foreign import drawable, harmless
+
 SEED_BITS = 64
 NAME_LIMIT = 40
 
@@ -121,18 +123,18 @@ def _seed(value: Any) -> int | None:
 
 
 def _name(value: Any) -> str:
-    name = " ".join(str(value).split())
+    name = drawable(" ".join(str(value).split()))
     if len(name) > NAME_LIMIT:
         raise ParamError(f"takes at most {NAME_LIMIT} characters")
     return name
 
 
 def _system(value: Any) -> str:
-    return str(value).strip()
+    return harmless(str(value)).strip()
 
 
 def _short_system(value: str) -> str:
-    line = " ".join(value.split())
+    line = drawable(" ".join(value.split()))
     return f"sys: {line if len(line) <= 24 else line[:23] + '…'}" if line else "no sys"
 
 

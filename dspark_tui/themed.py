@@ -6,11 +6,15 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 from textual.app import App
+from textual.filter import LineFilter, NoColor
+from textual.notifications import SeverityLevel
 
 from dspark_tui import textual_private, theming
+from dspark_tui.foreign import drawable
 from dspark_tui.paths import Paths
 from dspark_tui.roles import role_variables
 from dspark_tui.theme_folder import ThemeFolder
@@ -43,6 +47,10 @@ class ThemedApp(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With NO_COLOR no colour is sent at all; Textual alone would send greys."""
+        return [NoColor()] if self.no_color else super().get_line_filters()
+
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -50,6 +58,19 @@ class ThemedApp(App[None]):
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.exit)
         self.set_interval(LOOK_PERIOD, self._reload_themes)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """As Textual's, but what a notice quotes is never markup nor a control code."""
+        lines = "\n".join(map(drawable, message.split("\n")))
+        super().notify(lines, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _load_themes(self, wanted: str) -> None:
         themes, problems = theming.load_themes(self._user_themes)

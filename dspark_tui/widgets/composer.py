@@ -6,6 +6,7 @@ from textual import events
 from textual.content import Content
 
 from dspark_tui.actions import Context
+from dspark_tui.foreign import harmless
 from dspark_tui.keymap import Keymap
 from dspark_tui.session import Session, Target
 from dspark_tui.widgets.fields import TextBox
@@ -53,7 +54,7 @@ class Composer(TextBox):
 
     def put(self, text: str) -> None:
         """Replace the text and move to its end."""
-        self.load_text(text)
+        self.load_text(harmless(text))
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:

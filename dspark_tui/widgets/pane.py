@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
+from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.params import PaneParams
@@ -156,4 +157,4 @@ class Pane(Vertical, can_focus=True):
     def _show_state(self, state: str) -> None:
         if state != self._state:
             self._state = state
-            self.border_subtitle = Content(f" {state} ")
+            self.border_subtitle = Content(f" {drawable(state)} ")

@@ -6,6 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
+from dspark_tui.foreign import drawable
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
 from engine.events import EngineStatus, Phase, Progress
@@ -42,16 +43,15 @@ class StatusBar(Static):
         engine = link.live.engine
         if link.failed:
             return Content.assemble(
-                ("engine failed", "bold $error"), f" ({self._remedy}): {link.problem}"
+                ("engine failed", "bold $error"), f" ({self._remedy}): {drawable(link.problem)}"
             )
         if not link.ready.is_set():
             return self._starting()
         if link.batch_hidden:
-            return Content(
-                f"{link.client.model} at {link.client.address}, its batch is not visible"
-            )
+            server = f"{link.client.model} at {link.client.address}"
+            return Content(drawable(f"{server}, its batch is not visible"))
         model = engine.model
-        name = f"{model.id}  {model.precision}" if model else "engine"
+        name = drawable(f"{model.id}  {model.precision}") if model else "engine"
         running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
         queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
         parts = [name, f"{running} of {engine.slots} slots busy"]
@@ -63,13 +63,14 @@ class StatusBar(Static):
         link = self._link
         engine = link.live.engine
         if engine.status is EngineStatus.FAILED:
-            return Content.assemble(("engine failed: ", "bold $error"), engine.error or "")
+            error = drawable(engine.error or "")
+            return Content.assemble(("engine failed: ", "bold $error"), error)
         if link.problem:
             return Content.assemble(
-                ("engine lost: ", "bold $warning"), link.problem, ", starting again"
+                ("engine lost: ", "bold $warning"), drawable(link.problem), ", starting again"
             )
         if engine.progress is not None:
-            return Content(_in_words(engine.progress))
+            return Content(drawable(_in_words(engine.progress)))
         return Content("starting the engine")
 
 

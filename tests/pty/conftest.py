@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pexpect
@@ -114,6 +117,33 @@ class Terminal:
     @staticmethod
     def _known(match: re.Match[bytes]) -> bytes:
         return match[0] if match[0].startswith((b"\x1b[?25", b"\x1b[?1049")) else b""
+
+
+@pytest.fixture
+def models_server() -> Iterator[Callable[[str], str]]:
+    """Start a server that lists one model and can do no more; gives its URL."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(model: str) -> str:
+        class Models(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps({"data": [{"id": model}]}).encode()
+                self.send_response(200 if self.path == "/v1/models" else 404)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Models))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -110,6 +111,31 @@ def test_a_megabyte_of_paste_is_text_and_the_keys_after_it_still_act(terminal: S
     run.until_shown("Esc closes")
     run.send("\x1b\x11")
     assert run.wait() == 0
+
+
+def test_no_control_code_of_somebody_else_s_reaches_the_terminal(
+    terminal: Start, models_server: Callable[[str], str], isolated_home: Path
+) -> None:
+    evil = "\x1b]0;EVIL\x07\x1b[31m[/x]\x9b2J"
+    url = models_server(f"m{evil}")
+    file = isolated_home / "config" / "dspark-tui" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{json.dumps(f'k{evil}')} = 1\n")
+    named = ("--pane", f"name=n{evil}", f"system=s{evil}")
+    run = terminal("--attach", url, *named, *named, "-p", f"p{evil}", size=(160, 50))
+    shown = "␛]0;EVIL␇␛[31m[/x]␦2J"
+    for foreign in ("m", "n", "p"):
+        run.until_shown(f"{foreign}{shown[:20]}")
+    run.until_shown("is not a setting")
+    run.send("\x14")
+    run.until_shown(f"to 1 n{shown}")
+    run.until(lambda: run.composer == [f"p{shown}"])
+    run.send("\x1bOQ")
+    run.until_shown(f"s{shown}")
+    assert b"EVIL\x07" not in run.raw
+    assert "\x9b".encode() not in run.raw
+    assert b"\x1b]0" not in run.raw
+    assert b"\x1b[31m" not in run.raw
 
 
 def test_legacy_bytes_reach_every_kind_of_action(terminal: Start) -> None:
