@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing
+from math import ceil
 from typing import Protocol
 
 from dspark_tui.answer import Answer, opening
@@ -18,8 +19,10 @@ from dspark_tui.client import (
 from dspark_tui.experiment import Cell
 from engine.events import Snapshot
 
-LEAD = 2
-"""Requests that wait in the engine's queue, so that a slot is taken the moment it is free."""
+LEAD = 0.5
+"""Requests that wait in the engine's queue for each slot, and at least one: answers of one length
+end together, and a slot must be taken the moment it is free.
+"""
 
 RETRY_DELAYS = (1.0, 3.0, 9.0)
 """Seconds before each further try of a cell when the engine is busy or was lost."""
@@ -42,7 +45,7 @@ async def run_cells(
     waiting = iter(cells)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(slots + LEAD):
+            for _ in range(slots + ceil(slots * LEAD)):
                 group.create_task(_work(client, waiting, listener))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
