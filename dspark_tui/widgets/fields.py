@@ -22,6 +22,7 @@ class LineBox(Input):
         if await act_on_key(self, event, self.KEYS) or await _edit(self, event, Input):
             return
         if text := _unseen_text(event):
+            event.stop()
             event.prevent_default()
             self.replace(text, *self.selection)
 
@@ -35,6 +36,7 @@ class TextBox(TextArea):
         if await act_on_key(self, event, self.KEYS) or await _edit(self, event, TextArea):
             return
         if text := _unseen_text(event):
+            event.stop()
             event.prevent_default()
             self.replace(text, *self.selection, maintain_selection_offset=False)
 

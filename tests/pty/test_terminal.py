@@ -222,6 +222,14 @@ def test_ascii_mode_draws_with_seven_bits(terminal: Start) -> None:
     assert not odd
 
 
+def test_keys_typed_after_the_one_that_quits_are_harmless(terminal: Start) -> None:
+    run = terminal()
+    run.send("\x11and on \x1bq\r" * 20)
+    assert run.wait() == 0
+    assert run.modes_left_on() == []
+    assert "failed" not in run.text
+
+
 def test_keys_typed_faster_than_the_screen_draws_keep_their_order(terminal: Start) -> None:
     run = terminal("--pane", "max_tokens=5", "--pane", "max_tokens=5")
     run.send("first\r\x14second\r\x14thirx\x7fd\nfourth")
