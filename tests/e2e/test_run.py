@@ -59,13 +59,29 @@ class HeldClient:
         yield client.Ended("stop", 1)
 
 
+class FalteringClient:
+    """Has a fault for each of the first requests, half an answer included."""
+
+    def __init__(self, *faults: client.ClientError) -> None:
+        self.faults = list(faults)
+
+    async def chat(self, *_: object) -> AsyncIterator[client.ChatUpdate]:
+        if self.faults:
+            yield client.Text("half")
+            raise self.faults.pop()
+        yield client.Text("whole")
+        yield client.Ended("stop", 1)
+
+
 class Counting:
-    """Counts the cells that ended."""
+    """Counts the cells that ended. text: of the latest answer."""
 
     count = 0
+    text = ""
 
     def answered(self, cell: Cell, answer: Answer) -> None:
         self.count += 1
+        self.text = answer.text
 
     def failed(self, cell: Cell, error: client.ClientError) -> None:
         raise AssertionError(error)
@@ -141,6 +157,17 @@ async def test_a_cell_follows_as_soon_as_one_ends() -> None:
     assert ended.count == 20
 
 
+async def test_what_broke_off_or_came_too_early_is_asked_again_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dspark_tui.experiment_run.RETRY_DELAYS", (0.0, 0.0))
+    faltering = FalteringClient(client.ConnectionLostError("gone"), client.BusyError("loading"))
+    ended = Counting()
+    cells = [Cell(1, "p", "hi", {}, PaneParams())]
+    await run_cells(faltering, cells, 1, ended)  # type: ignore[arg-type]
+    assert (ended.count, ended.text) == (1, "whole")
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".md"])
 def test_other_formats_resume_as_well(experiment: Path, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"r{suffix}"
@@ -194,7 +221,9 @@ def test_an_engine_that_goes_away_for_good_ends_the_run_with_what_there_is(
     with ScriptedServer(quick(slots=1)) as server:
         url = server.url
         assert run(experiment, "--attach", url, "--out", out) == 1
-    assert len(rows_of(out)) == 9
+    words = {row["input.word"] for row in rows_of(out)}
+    assert {f"w{n}" for n in range(9)} <= words
+    assert "#die" not in words
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"dspark-tui run: {url} ")
 
 
