@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from dspark_tui import __version__, config
+from dspark_tui import __version__, config, terminal
 from dspark_tui.address import Address
 from dspark_tui.foreign import drawable
 from dspark_tui.params import PaneParams, ParamError, updated
@@ -45,6 +45,14 @@ GC_THRESHOLDS = (50_000, 20, 50)
 what is being imported several times over before the first frame."""
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; argparse alone prints its usage first, however long."""
+
+    def error(self, message: str) -> NoReturn:
+        line = drawable(" ".join(message.split()))
+        self.exit(2, f"dspark-tui: error: {line} ({self.prog} --help shows what there is)\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `dspark-tui`; returns the exit code. Never lets a traceback reach the terminal."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -64,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
     """The parser; subcommands that `arguments` can't mean are present as a help line only."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="dspark-tui",
         description="Chat panes that share one continuous-batching engine you can watch at work.",
     )
@@ -125,9 +133,11 @@ def run_workbench(args: argparse.Namespace) -> int:
         apply_arguments(loaded, args)
         if is_headless(args):
             return run_headless(args, loaded, paths)
+        terminal.refuse_dumb("--plain answers without one")
         recorder = start_recording(args.record) if args.record else None
     except ValueError as error:
         return refuse(str(error))
+    terminal.fit(loaded)
     notices = [*problem_notice(loaded.problems), *start_log(paths)]
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
     failure = run_app(build_app(loaded.settings, paths, notices, args.prompt, recorder))

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dspark_tui import config
+from dspark_tui import config, terminal
 from dspark_tui.figures import BurstFigures, burst_figures
 from dspark_tui.foreign import drawable
 from dspark_tui.paths import Paths, tilde
@@ -55,6 +55,11 @@ def run(args: argparse.Namespace) -> int:
         for line in lines_of(recording, bursts):
             print(line)
         return DONE
+    try:
+        terminal.refuse_dumb("--figures prints them")
+    except ValueError as error:
+        print(f"dspark-tui: {error}", file=sys.stderr)
+        return FAILED
     return _play(args, recording, bursts)
 
 
@@ -68,7 +73,9 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
     player = Player(recording.events, args.speed)
     title = f" {drawable(tilde(args.file))}   {_when(recording)}"
-    app = ReplayApp(title, player, bursts, config.load(paths.config).settings, paths)
+    loaded = config.load(paths.config)
+    terminal.fit(loaded)
+    app = ReplayApp(title, player, bursts, loaded.settings, paths)
     asyncio.run(app.run_async())
     return failed(app.failure, paths) if app.failure else DONE
 

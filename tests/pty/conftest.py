@@ -31,9 +31,11 @@ MODES = {
 class Terminal:
     """One run of the workbench. `raw` keeps every byte it wrote."""
 
-    def __init__(self, *arguments: str, engine: str, size: tuple[int, int]) -> None:
+    def __init__(
+        self, *arguments: str, engine: str, size: tuple[int, int], term: str = "xterm-256color"
+    ) -> None:
         columns, rows = size
-        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environment = {**os.environ, "TERM": term, "COLORTERM": "truecolor"}
         environment.pop("TMUX", None)
         self.screen = pyte.Screen(columns, rows)
         self._emulator = pyte.ByteStream(self.screen)
@@ -152,9 +154,12 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
     started: list[Terminal] = []
 
     def start(
-        *arguments: str, engine: str = "--rate 100", size: tuple[int, int] = (120, 35)
+        *arguments: str,
+        engine: str = "--rate 100",
+        size: tuple[int, int] = (120, 35),
+        term: str = "xterm-256color",
     ) -> Terminal:
-        started.append(Terminal(*arguments, engine=engine, size=size))
+        started.append(Terminal(*arguments, engine=engine, size=size, term=term))
         started[-1].until_shown("to 1 2")
         return started[-1]
 

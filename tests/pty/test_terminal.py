@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.events import EngineStatus, Status
+from engine.proof.recording import Recorder
 from tests.pty.conftest import DEADLINE, Terminal
 
 pytestmark = pytest.mark.pty
@@ -228,6 +230,26 @@ def test_keys_typed_after_the_one_that_quits_are_harmless(terminal: Start) -> No
     assert run.wait() == 0
     assert run.modes_left_on() == []
     assert "failed" not in run.text
+
+
+def test_the_console_of_linux_is_drawn_with_seven_bits(terminal: Start) -> None:
+    run = terminal(term="linux")
+    run.until_shown("slots busy")
+    assert not {c for c in run.text if ord(c) > 126}
+
+
+@pytest.mark.parametrize("words", [[], ["replay", "FILE"]])
+def test_a_dumb_terminal_is_refused_in_one_line(words: list[str], tmp_path: Path) -> None:
+    recording = tmp_path / "run.jsonl"
+    recorder = Recorder(recording)
+    recorder.write(Status(0.0, EngineStatus.LOADING))
+    recorder.close()
+    words = [str(recording) if word == "FILE" else word for word in words]
+    run = Terminal(*words, engine="", size=(120, 35), term="dumb")
+    assert run.wait() in (1, 2)
+    assert run.raw.startswith(b"dspark-tui: TERM=dumb can't show a full screen; --")
+    assert run.raw.count(b"\n") == 1
+    assert b"\x1b" not in run.raw
 
 
 def test_keys_typed_faster_than_the_screen_draws_keep_their_order(terminal: Start) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import __version__, cli, config
+from dspark_tui import __version__, cli, config, terminal
 from dspark_tui.params import PaneParams
 
 HEAVY = ("textual", "rich", "httpx", "mlx", "mlx_lm", "transformers", "fastapi", "numpy")
@@ -89,6 +89,39 @@ def test_without_a_terminal_or_a_prompt_it_says_what_would_work(
 
 def test_t_is_short_for_temperature() -> None:
     assert cli.pane_of(["T=0", "seed=4"]) == PaneParams(temperature=0, seed=4)
+
+
+@pytest.mark.parametrize(
+    "line", [["--nope"], ["--max-batch", "x"], ["serve", "--port", "\x1b[31m"], ["nonesuch"]]
+)
+def test_a_command_line_nobody_understands_is_one_line_that_says_why(
+    line: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(line)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("dspark-tui: error: ")
+    assert error.count("\n") == 1
+    assert "--help" in error
+    assert "\x1b" not in error
+    assert line[-1].lstrip("\x1b") in error
+
+
+def test_the_console_of_linux_gets_ascii_unless_the_person_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, source, drawn in (
+        ("linux", "", True),
+        ("linux", "config.toml", False),
+        ("xterm", "", False),
+    ):
+        monkeypatch.setenv("TERM", name)
+        loaded = config.Loaded()
+        if source:
+            loaded.set("ascii", False, source)
+        terminal.fit(loaded)
+        assert loaded.settings.ascii is drawn
 
 
 def test_check_config(isolated_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
