@@ -17,6 +17,7 @@ from dspark_tui import textual_private, theming
 from dspark_tui.foreign import drawable
 from dspark_tui.paths import Paths
 from dspark_tui.roles import role_variables
+from dspark_tui.seven_bit import SevenBit
 from dspark_tui.theme_folder import ThemeFolder
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,8 @@ class ThemedApp(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """With NO_COLOR no colour is sent at all; Textual alone would send greys."""
-        return [NoColor()] if self.no_color else super().get_line_filters()
+        filters = [NoColor()] if self.no_color else super().get_line_filters()
+        return [*filters, SevenBit()] if self.has_class("-ascii") else filters
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
