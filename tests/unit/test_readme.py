@@ -10,6 +10,7 @@ import pytest
 
 from dspark_tui import cli, config
 from dspark_tui.actions import key_table
+from dspark_tui.theming import load_themes
 from tests.benchmarks.__main__ import BENCHMARKS
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -33,6 +34,12 @@ def test_the_example_settings_load_without_a_problem(tmp_path: Path) -> None:
     loaded = config.load(path)
     assert loaded.problems == []
     assert [pane.name for pane in loaded.settings.panes] == ["cold", "hot"]
+
+
+def test_it_names_the_themes_there_are() -> None:
+    (paragraph,) = re.findall(r"\*\*Themes\.\*\*.*?\n\n", README.read_text(), re.DOTALL)
+    names = {theme.name for theme in load_themes()[0]}
+    assert names <= set(re.findall("`([a-z-]+)`", paragraph))
 
 
 @pytest.mark.parametrize(
