@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import cli, config
+from dspark_tui import cli, config, experiment_file
 from dspark_tui.actions import key_table
 from dspark_tui.theming import load_themes
 from tests.benchmarks.__main__ import BENCHMARKS
@@ -28,7 +28,7 @@ def test_the_key_table_is_the_action_table() -> None:
 
 
 def test_the_example_settings_load_without_a_problem(tmp_path: Path) -> None:
-    (text,) = blocks("toml")
+    (text,) = (block for block in blocks("toml") if "[[prompt]]" not in block)
     path = tmp_path / "config.toml"
     path.write_text(text)
     loaded = config.load(path)
@@ -40,6 +40,13 @@ def test_it_names_the_themes_there_are() -> None:
     (paragraph,) = re.findall(r"\*\*Themes\.\*\*.*?\n\n", README.read_text(), re.DOTALL)
     names = {theme.name for theme in load_themes()[0]}
     assert names <= set(re.findall("`([a-z-]+)`", paragraph))
+
+
+def test_the_example_experiment_loads(tmp_path: Path) -> None:
+    (text,) = (block for block in blocks("toml") if "[[prompt]]" in block)
+    path = tmp_path / "experiment.toml"
+    path.write_text(text)
+    assert experiment_file.load(path).size == "16 cells = 2 prompts × 4 inputs × 2 parameter sets"
 
 
 @pytest.mark.parametrize(
