@@ -75,7 +75,10 @@ ACTIONS: tuple[Action, ...] = (
         "zoom", "Zoom the pane", "fill the screen with it, and back", panes=("z",), bar="zoom",
     ),
     Action("add_pane", "New pane", "with the active pane's parameters", panes=("plus",), bar="new"),
-    Action("close_pane", "Close this pane", "asks when it is busy", panes=("x",), bar="close"),
+    Action(
+        "close_pane", "Close this pane", "asks first unless it is empty",
+        panes=("x",), bar="close",
+    ),
     Action("help", "Help", "all keys", both=("f1",), panes=("question_mark",), bar="help"),
     Action(
         "params", "Pane parameters", "name, system prompt, temperature and the rest",
@@ -133,6 +136,7 @@ ACTIONS: tuple[Action, ...] = (
         composer=("ctrl+d",), palette=False,
     ),
 )  # fmt: skip
+
 
 def keys_in_words(action: Action, context: Context) -> str:
     keys = action.keys(context)

@@ -261,7 +261,7 @@ def start_log(paths: Paths) -> list[str]:
         handler = RotatingFileHandler(paths.log, maxBytes=1_000_000, backupCount=2)
     except OSError as error:
         reason = error.strerror or error
-        notices = [f"{tilde(paths.log.parent)} can't be written ({reason}): nothing is remembered"]
+        notices = [f"{tilde(paths.log.parent)} can't be written ({reason}): this run leaves no log"]
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for chatty in ("httpx", "httpcore", "asyncio"):

@@ -18,6 +18,7 @@ from httpx_sse import EventSource
 
 from dspark_tui.address import Address
 from dspark_tui.session import Message
+from dspark_tui.turnstile import Turnstile
 from engine import events
 from engine.events import Event
 
@@ -29,6 +30,9 @@ RECONNECT_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 PASSING = (429, 503)
 """Statuses that say: not now."""
+
+FINAL = (400, 413, 422)
+"""Statuses that are about the request itself, so that the same one gets the same answer."""
 
 CANCELLED = "cancelled"
 """How our engine ends an answer that somebody cancelled: as an error's code."""
@@ -44,6 +48,10 @@ class BusyError(ClientError):
 
 class ConnectionLostError(ClientError):
     """The server can't be reached, or went away in the middle of an answer."""
+
+
+class RefusedError(ClientError):
+    """The server will never take this request as it is: sending it again is pointless."""
 
 
 class NoEventsError(ClientError):
@@ -91,6 +99,7 @@ class EngineClient:
     def __init__(self, address: Address, api_key: str | None = None) -> None:
         self.address = address
         self.model: str | None = None
+        self._turnstile = Turnstile()
         transport = httpx.AsyncHTTPTransport(uds=str(address.socket)) if address.socket else None
         self._http = httpx.AsyncClient(
             base_url=address.url,
@@ -123,18 +132,22 @@ class EngineClient:
 
         source: the label the live panel shows. Raises ClientError, before or after some text.
         """
+        label = source.encode("ascii", "ignore").decode().strip()
         body = {
-            "model": await self.first_model(),
             "messages": messages,
             "stream": True,
             "stream_options": {"include_usage": True},
             **sampling,
         }
-        label = source.encode("ascii", "ignore").decode().strip()
         async with (
+            self._turnstile.passing() as trace,
             _network_errors(self.address),
             self._http.stream(
-                "POST", "/v1/chat/completions", json=body, headers={"X-Dspark-Source": label}
+                "POST",
+                "/v1/chat/completions",
+                json={"model": await self.first_model(), **body},
+                headers={"X-Dspark-Source": label},
+                extensions={"trace": trace},
             ) as response,
         ):
             await _refuse_errors(response)
@@ -228,7 +241,9 @@ async def _refuse_errors(response: httpx.Response) -> None:
     message = _one_line(error) if error else f"the server answered {response.status_code}"
     if retry := response.headers.get("Retry-After"):
         message += f" (try again in {retry} s)"
-    raise (BusyError if response.status_code in PASSING else ClientError)(message)
+    status = response.status_code
+    kind = BusyError if status in PASSING else RefusedError if status in FINAL else ClientError
+    raise kind(message)
 
 
 def _one_line(error: Any) -> str:

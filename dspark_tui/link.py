@@ -61,6 +61,11 @@ class EngineLink:
         """Will it stay unusable unless somebody calls `restart`?"""
         return self.worker is not None and self.worker.state.phase is WorkerPhase.FAILED
 
+    @property
+    def remedy(self) -> str:
+        """What is being done about a lost engine."""
+        return "starting again" if self.worker is not None else "trying again"
+
     def now(self) -> float:
         """The engine's clock, read from here."""
         return self.clock.now(time.monotonic())
@@ -167,7 +172,7 @@ class EngineLink:
         if self.failed:
             self._take(Status(now, EngineStatus.FAILED, error=why))
         else:
-            self._take(Status(now, EngineStatus.LOADING, Progress("starting again", why)))
+            self._take(Status(now, EngineStatus.LOADING, Progress(self.remedy, why)))
         self.on_change()
 
 

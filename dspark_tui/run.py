@@ -15,13 +15,17 @@ log = logging.getLogger(__name__)
 
 
 class Run:
-    """The task of one turn. Text collects until `drain`; no widget is called from here."""
+    """The task of one turn. Text collects until `drain`; no widget is called from here.
+
+    refused: it failed in a way that it would again.
+    """
 
     def __init__(self, pane: Conversation, turn: Turn, link: EngineLink) -> None:
         self.pane, self.turn = pane, turn
         self.request_id = ""
         self.tokens = 0
         self.reason = ""
+        self.refused = False
         self.created = time.monotonic()
         self.sent: float | None = None
         self.first: float | None = None
@@ -91,12 +95,13 @@ class Run:
         self._pieces.append(text)
 
     def _failed(self, error: Exception) -> None:
-        from dspark_tui.client import ClientError, ConnectionLostError
+        from dspark_tui.client import ClientError, ConnectionLostError, RefusedError
 
         if isinstance(error, ConnectionLostError):
             self.turn.status = TurnStatus.INTERRUPTED
         else:
             self.turn.status = TurnStatus.FAILED
+        self.refused = isinstance(error, RefusedError)
         if isinstance(error, ClientError):
             self.turn.problem = str(error)
         else:

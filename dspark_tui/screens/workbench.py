@@ -294,8 +294,9 @@ class Workbench(Screen[None]):
         pane = self.session.active
         if len(self.session.panes) == 1:
             self._say(f"the last pane stays; {self._quit_key} quits")
-        elif pane.busy:
-            question = f"Pane {pane.label} is answering. Close it all the same?"
+        elif pane.turns:
+            state = "is answering" if pane.busy else f"holds {_counted(len(pane.turns), 'answer')}"
+            question = f"Pane {pane.label} {state}. Close it all the same?"
             self.app.push_screen(Confirm(question, "close"), self._close_if)
         else:
             self._close_if(True)
@@ -429,3 +430,7 @@ class Workbench(Screen[None]):
             self._composer.action_delete_right()
         else:
             self.action_quit()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

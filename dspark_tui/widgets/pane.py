@@ -117,7 +117,8 @@ class Pane(Vertical, can_focus=True):
             self.transcript.note(turn.problem)
         if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
             self.add_class("-troubled")
-            self.transcript.note(self._again())
+            if not run.refused:
+                self.transcript.note(self._again())
         elif run.reason == "length":
             params = self._keymap.name("params", Context.COMPOSER)
             self.transcript.note(f"cut off at the token limit ({params} raises it)")

@@ -67,7 +67,7 @@ class StatusBar(Static):
             return Content.assemble(("engine failed: ", "bold $error"), error)
         if link.problem:
             return Content.assemble(
-                ("engine lost: ", "bold $warning"), drawable(link.problem), ", starting again"
+                ("engine lost: ", "bold $warning"), drawable(link.problem), f", {link.remedy}"
             )
         if engine.progress is not None:
             return Content(drawable(_in_words(engine.progress)))

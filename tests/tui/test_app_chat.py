@@ -9,9 +9,16 @@ from dspark_tui.config import Settings
 from dspark_tui.params import PaneParams
 from dspark_tui.session import TurnStatus
 from dspark_tui.textual_private import PasteParser
-from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
+from dspark_tui.widgets.text_rows import Kind
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
 
 BRACKETS = "[/some/path] a[/]b [bold"
+
+
+def notes(bench: Bench, number: int) -> str:
+    """The pane's status lines."""
+    lines = bench.pane(number).transcript._text.lines
+    return "\n".join(line.source for line in lines if line.kind is Kind.NOTE)
 
 
 @pytest.fixture
@@ -158,6 +165,24 @@ async def test_a_refused_prompt_is_explained_and_returns_to_the_composer(
         assert "maximum context length is 8 tokens" in bench.turn(1).problem
         assert "failed" in str(bench.pane(1).border_subtitle)
         assert bench.composer.text == "far too many words for such a small context"
+        assert "again" not in notes(bench, 1)
+
+
+async def test_a_failure_that_may_pass_offers_to_send_again(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.send("#fail")
+        await bench.until_idle()
+        assert "sends the prompt again" in notes(bench, 1)
+
+
+async def test_a_broadcast_reaches_the_engine_in_the_panes_order(open_bench: OpenBench) -> None:
+    async with open_bench(fast(slots=1), settings=panes(8)) as bench:
+        for _ in range(3):
+            await bench.send("all")
+            await bench.until_idle()
+        requests = bench.app._link.live.engine.requests.values()
+        asked = [request.source for request in sorted(requests, key=lambda r: r.queued)]
+        assert asked[-8:] == list("12345678")
 
 
 async def test_one_failing_row_keeps_its_text_and_leaves_the_others_alone(

@@ -151,6 +151,20 @@ async def test_closing_a_busy_pane_asks_and_frees_its_slot(open_bench: OpenBench
         assert len(bench.workbench.session.panes) == 1
 
 
+async def test_closing_a_pane_with_answers_asks_and_an_empty_one_goes_at_once(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(3)) as bench:
+        await bench.press("ctrl+t")
+        await bench.send("keep this")
+        await bench.until_idle()
+        await bench.press("escape", "x")
+        assert isinstance(bench.app.screen, Confirm)
+        assert "holds 1 answer." in str(bench.app.screen.query("Static").first().render())
+        await bench.press("escape", "2", "x")
+        await bench.until(lambda: [p.number for p in bench.workbench.session.panes] == [1, 3])
+
+
 async def test_the_composer_says_where_enter_goes(open_bench: OpenBench) -> None:
     async with open_bench(settings=panes(3)) as bench:
         assert "to 1 2 3  broadcast" in str(bench.composer.border_title)

@@ -170,3 +170,4 @@ def test_a_home_that_cannot_be_written_is_one_notice(tmp_path: Path) -> None:
     paths = cli.Paths(blocked, blocked / "s", blocked / "log" / "w.log", blocked / "e")
     (notice,) = cli.start_log(paths)
     assert "can't be written" in notice
+    assert "no log" in notice
