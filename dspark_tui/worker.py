@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from asyncio.subprocess import Process
 from collections import deque
@@ -17,11 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-log = logging.getLogger(__name__)
+from dspark_tui.private_folder import PrivateFolder, remove_abandoned
 
-SOCKET_NAME = "engine.sock"
-SOCKET_PATH_LIMIT = 100
-"""Bytes; macOS allows 103 in a Unix socket's address, Linux 107."""
+log = logging.getLogger(__name__)
 
 RESTART_LIMIT = 3
 RESTART_WINDOW = 60.0
@@ -68,7 +64,7 @@ class Worker:
     def __init__(self, command: Command, on_change: Callable[[WorkerState], None]) -> None:
         self._command = command
         self._on_change = on_change
-        self._folder: Path | None = None
+        self._folder: PrivateFolder | None = None
         self.state = WorkerState(WorkerPhase.STOPPED)
         self._spawning: asyncio.Task[Process] | None = None
         self._stderr: deque[str] = deque(maxlen=20)
@@ -79,11 +75,13 @@ class Worker:
     def socket(self) -> Path:
         """Where it listens; only after `start`."""
         assert self._folder is not None
-        return self._folder / SOCKET_NAME
+        return self._folder.socket
 
     def start(self) -> None:
         """Begin to keep a worker running; returns at once."""
-        self._folder = self._folder or private_folder()
+        if self._folder is None:
+            remove_abandoned()
+            self._folder = PrivateFolder()
         self._watch = asyncio.create_task(self._keep_running(), name="worker")
 
     async def restart(self) -> None:
@@ -98,7 +96,8 @@ class Worker:
         await self._stop()
         self._set(WorkerState(WorkerPhase.STOPPED))
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
+            self._folder = None
 
     async def _stop(self) -> None:
         if self._watch is not None:
@@ -185,15 +184,6 @@ async def _end(process: Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-def private_folder() -> Path:
-    """A new folder only this user can enter, short enough for a socket's address in it."""
-    folder = Path(tempfile.mkdtemp(prefix="dspark-"))
-    if len(str(folder / SOCKET_NAME).encode()) > SOCKET_PATH_LIMIT:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="dspark-", dir="/tmp"))
-    return folder
 
 
 def _signal_name(number: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from dspark_tui.worker import (
     WorkerPhase,
     WorkerState,
     engine_command,
-    private_folder,
 )
 
 Supervise = Callable[[Command], Worker]
@@ -125,18 +123,6 @@ async def test_a_program_that_is_not_there_is_a_reason_too(
     supervised = supervise(lambda _: ["/nonexistent/python"])
     await until(lambda: supervised.state.phase is WorkerPhase.FAILED)
     assert "can't be started" in supervised.state.reason
-
-
-def test_a_deep_temporary_folder_does_not_make_the_socket_s_path_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep = tmp_path / ("deep" * 30)
-    deep.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    folder = private_folder()
-    assert len(str(folder / worker.SOCKET_NAME)) <= worker.SOCKET_PATH_LIMIT
-    assert not list(deep.iterdir())
-    folder.rmdir()
 
 
 def test_the_worker_s_command_line(tmp_path: Path) -> None:
