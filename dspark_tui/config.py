@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -12,28 +10,12 @@ from typing import Any
 
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
-from dspark_tui.paths import tilde
 from dspark_tui.session import MAX_PANES
+from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
 
 BATCH_LIMIT = 256
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 PANELS = ("auto", "off", "small", "medium", "large", "full")
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong in a file. line 0: about the whole file."""
-
-    file: Path
-    line: int
-    key: str
-    text: str
-    hint: str = ""
-
-    def __str__(self) -> str:
-        place = f"{tilde(self.file)}:{self.line}" if self.line else tilde(self.file)
-        subject = f" {self.key}" if self.key else ""
-        return f"{place}:{subject} {self.text}" + (f" ({self.hint})" if self.hint else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +49,23 @@ class Loaded:
 def load(path: Path) -> Loaded:
     """Read the file; never raises. What can't be used is a problem and keeps its default."""
     try:
-        text = path.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
-    except (FileNotFoundError, NotADirectoryError):
+        source = TomlSource(path)
+    except MissingFileError:
         return Loaded()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return Loaded(problems=[Problem(path, 0, "", f"can't be read: {reason}")])
-    except UnicodeDecodeError:
-        return Loaded(problems=[Problem(path, 0, "", "is not UTF-8 text")])
-    except tomllib.TOMLDecodeError as error:
-        return Loaded(problems=[_syntax(path, text, error)])
-    return _Reader(path, text).read(document)
+    except FileError as error:
+        return Loaded(problems=[error.problem])
+    return _Reader(source).read()
 
 
 class _Reader:
     """Takes one parsed document into settings, collecting problems."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.lines = path, text.splitlines()
+    def __init__(self, source: TomlSource) -> None:
+        self.source, self.path = source, source.path
         self.loaded = Loaded()
 
-    def read(self, document: dict[str, Any]) -> Loaded:
+    def read(self) -> Loaded:
+        document = dict(self.source.document)
         defaults = self._params(PaneParams(), document.pop("defaults", {}), "defaults")
         panes = document.pop("pane", None)
         if panes is not None or defaults != PaneParams():
@@ -121,7 +98,7 @@ class _Reader:
         keymap, problems = read_keymap(table)
         self.loaded.set("keys", keymap, str(self.path))
         for problem in problems:
-            self._problem(problem.id, problem.text, problem.hint, ("keys", 0))
+            self._problem(problem.id, problem.text, problem.hint, Place("keys"))
 
     def _panes(self, defaults: PaneParams, tables: Any) -> tuple[PaneParams, ...]:
         if tables is None:
@@ -150,33 +127,11 @@ class _Reader:
                 text = (
                     "is not a pane parameter" if key not in FIELDS else str(error)[len(key) + 1 :]
                 )
-                self._problem(key, text, hint, (section, nth))
+                self._problem(key, text, hint, Place(section, nth))
         return base
 
-    def _problem(
-        self, key: str, text: str, hint: str = "", table: tuple[str, int] | None = None
-    ) -> None:
-        """table: the name and number of the table the key is in."""
-        start = self._opening(*table) if table else 0
-        line = next((n for n in self._lines_with(key) if n >= start), 0)
-        self.loaded.problems.append(Problem(self.path, line, key, text, hint))
-
-    def _opening(self, name: str, nth: int) -> int:
-        """The line of the nth table of that name; written inline, they may share one."""
-        lines = self._lines_with(name)
-        return lines[min(nth, len(lines) - 1)]
-
-    def _lines_with(self, key: str) -> list[int]:
-        """The lines that set a key or open a table of that name; [0] if none can be found."""
-        pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\]]""")
-        return [n for n, line in enumerate(self.lines, 1) if pattern.match(line)] or [0]
-
-
-def _syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> Problem:
-    place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
-    line = int(place[1]) if place and place[1] else len(text.splitlines())
-    what = str(error)[: place.start()] if place else str(error)
-    return Problem(path, line, "", f"is not valid TOML: {what}")
+    def _problem(self, key: str, text: str, hint: str = "", place: Place = TOP) -> None:
+        self.loaded.problems.append(self.source.problem(key, text, place, hint))
 
 
 def _text(value: Any) -> str:

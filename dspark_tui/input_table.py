@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dspark_tui.toml_source import FileError
+from dspark_tui.toml_source import FileError, Problem
 
 SUFFIXES = (".csv", ".jsonl")
 
@@ -18,17 +18,17 @@ SUFFIXES = (".csv", ".jsonl")
 def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows in order, every value as text. Raises FileError."""
     if path.suffix.lower() not in SUFFIXES:
-        raise FileError(path, 0, "", f"ends in none of {', '.join(SUFFIXES)}")
+        raise FileError(Problem(path, 0, "", f"ends in none of {', '.join(SUFFIXES)}"))
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except OSError as error:
-        raise FileError(path, 0, "", f"can't be read: {error.strerror or error}") from None
+        raise FileError(Problem(path, 0, "", f"can't be read: {error.strerror or error}")) from None
     except UnicodeDecodeError:
-        raise FileError(path, 0, "", "is not UTF-8 text") from None
+        raise FileError(Problem(path, 0, "", "is not UTF-8 text")) from None
     rows = _csv(path, text) if path.suffix.lower() == ".csv" else _jsonl(path, text)
     if not rows:
-        raise FileError(path, 0, "", "has no rows")
+        raise FileError(Problem(path, 0, "", "has no rows"))
     return rows
 
 
@@ -46,15 +46,15 @@ def _csv(path: Path, text: str) -> list[dict[str, str]]:
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
-            raise FileError(path, 1, "", "has two columns of one name")
+            raise FileError(Problem(path, 1, "", "has two columns of one name"))
         for values in reader:
             if values and len(values) != len(header):
                 counts = f"{len(values)} values for {len(header)} columns"
-                raise FileError(path, reader.line_num, "", f"has {counts}")
+                raise FileError(Problem(path, reader.line_num, "", f"has {counts}"))
             if values:
                 rows.append(dict(zip(header, values, strict=True)))
     except csv.Error as error:
-        raise FileError(path, reader.line_num, "", f"is not valid CSV: {error}") from None
+        raise FileError(Problem(path, reader.line_num, "", f"is not valid CSV: {error}")) from None
     return rows
 
 
@@ -66,8 +66,8 @@ def _jsonl(path: Path, text: str) -> list[dict[str, str]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise FileError(path, number, "", f"is not valid JSON: {error}") from None
+            raise FileError(Problem(path, number, "", f"is not valid JSON: {error}")) from None
         if not isinstance(row, dict):
-            raise FileError(path, number, "", "is no JSON object")
+            raise FileError(Problem(path, number, "", "is no JSON object"))
         rows.append({name: as_text(value) for name, value in row.items()})
     return rows

@@ -10,17 +10,35 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dspark_tui.config import Problem
+from dspark_tui.paths import tilde
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a file. line 0: about the whole file."""
+
+    file: Path
+    line: int
+    key: str
+    text: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{tilde(self.file)}:{self.line}" if self.line else tilde(self.file)
+        subject = f" {self.key}" if self.key else ""
+        return f"{place}:{subject} {self.text}" + (f" ({self.hint})" if self.hint else "")
 
 
 class FileError(Exception):
-    """A file that can't be used. `str()` is one line with the place, the key and a hint.
+    """A file that can't be used. `str()` is one line with the place, the key and a hint."""
 
-    line 0: the whole file.
-    """
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
-    def __init__(self, path: Path, line: int, key: str, text: str, hint: str = "") -> None:
-        super().__init__(str(Problem(path, line, key, text, hint)))
+
+class MissingFileError(FileError):
+    """There is no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +62,27 @@ class TomlSource:
             self._lines = text.splitlines()
             self.document: dict[str, Any] = tomllib.loads(text)
         except OSError as error:
-            self._fail(0, "", f"can't be read: {error.strerror or error}")
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            kind = MissingFileError if missing else FileError
+            text = f"can't be read: {error.strerror or error}"
+            raise kind(Problem(path, 0, "", text)) from None
         except UnicodeDecodeError:
-            self._fail(0, "", "is not UTF-8 text")
+            raise FileError(Problem(path, 0, "", "is not UTF-8 text")) from None
         except tomllib.TOMLDecodeError as error:
             at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
             line = int(at[1]) if at and at[1] else len(self._lines)
             what = str(error)[: at.start()] if at else str(error)
-            self._fail(line, "", f"is not valid TOML: {what}")
+            raise FileError(Problem(path, line, "", f"is not valid TOML: {what}")) from None
 
-    def refuse(self, key: str, text: str, place: Place = TOP, hint: str = "") -> NoReturn:
-        """Raise FileError about a key of that table, or about the table itself."""
+    def problem(self, key: str, text: str, place: Place = TOP, hint: str = "") -> Problem:
+        """Something wrong with a key of that table, or with the table itself."""
         start = self._opening(place)
         lines = [n for n in self._lines_with(key) if n >= start]
-        self._fail(lines[0] if lines else start, key, text, hint)
+        return Problem(self.path, lines[0] if lines else start, key, text, hint)
+
+    def refuse(self, key: str, text: str, place: Place = TOP, hint: str = "") -> NoReturn:
+        """Raise the problem as a FileError."""
+        raise FileError(self.problem(key, text, place, hint))
 
     def table(self, value: Any, keys: Collection[str], place: Place = TOP) -> dict[str, Any]:
         """The value if it is a table with none but these keys. Raises FileError."""
@@ -86,6 +111,3 @@ class TomlSource:
         """The lines that set a key or open a table of that name."""
         pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\]]""")
         return [n for n, line in enumerate(self._lines, 1) if pattern.match(line)]
-
-    def _fail(self, line: int, key: str, text: str, hint: str = "") -> NoReturn:
-        raise FileError(self.path, line, key, text, hint) from None

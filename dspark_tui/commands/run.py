@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
-    from dspark_tui.cli import apply_arguments, start_log
+    from dspark_tui.cli import apply_arguments, problem_notice, start_log
     from dspark_tui.experiment_file import load
     from dspark_tui.experiment_rows import columns_of
     from dspark_tui.result_table import ResultError, ResultTable
@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     paths = Paths.of_user()
     start_log(paths)
     loaded = config.load(paths.config)
+    for problem in problem_notice(loaded.problems):
+        say(problem)
     try:
         apply_arguments(loaded, args)
         experiment = load(args.file)
