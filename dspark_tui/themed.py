@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 
 from textual.app import App
 from textual.filter import LineFilter, NoColor
@@ -82,8 +83,10 @@ class ThemedApp(App[None]):
         if wanted in self.available_themes:
             self.theme = wanted
             return
-        names = ", ".join(theme.name for theme in themes)
-        self.theme_notices.append(f"there is no theme {wanted!r}; the shipped ones are {names}")
+        names = [theme.name for theme in themes]
+        near = get_close_matches(wanted, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        self.theme_notices.append(f"there is no theme {wanted!r}; {hint}")
         self.theme = DEFAULT_THEME if DEFAULT_THEME in self.available_themes else "textual-dark"
 
     def _reload_themes(self) -> None:

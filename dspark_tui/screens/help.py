@@ -18,7 +18,7 @@ from dspark_tui.keymap import Keymap
 
 INTRO = """\
 Typing and commands are kept apart. In the composer letters are text and only chords act; \
-Esc goes to the panes, where single letters act; i or Enter comes back. ^ is Ctrl.
+{leave} goes to the panes, where single letters act; {compose} comes back. ^ is Ctrl.
 """
 TYPING_WIDTH = 11
 PANES_WIDTH = 14
@@ -35,7 +35,9 @@ class Help(ModalScreen[None]):
         with VerticalScroll(classes="sheet") as sheet:
             sheet.border_title = "keys"
             sheet.border_subtitle = "Esc closes"
-            yield Static(INTRO, markup=False)
+            leave = self._keymap.name("leave", Context.COMPOSER)
+            compose = self._keymap.name("compose", Context.PANES)
+            yield Static(INTRO.format(leave=leave, compose=compose), markup=False)
             yield Static(id="table", markup=False)
 
     def on_mount(self) -> None:

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 from dspark_tui.code_blocks import CodeBlock
+from dspark_tui.foreign import drawable
 
 
 class PickCode(ModalScreen[CodeBlock | None]):
@@ -31,7 +32,9 @@ class PickCode(ModalScreen[CodeBlock | None]):
         with Vertical(classes="sheet") as sheet:
             sheet.border_title = "copy which block"
             sheet.border_subtitle = "digit or Enter copies   Esc leaves"
-            yield OptionList(*(_entry(n, b) for n, b in enumerate(self._blocks, 1)), compact=True)
+            width = max(len(_kind(block)) for block in self._blocks)
+            entries = (_entry(n, block, width) for n, block in enumerate(self._blocks, 1))
+            yield OptionList(*entries, compact=True)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._blocks[event.option_index])
@@ -41,10 +44,13 @@ class PickCode(ModalScreen[CodeBlock | None]):
             self.dismiss(self._blocks[number - 1])
 
 
-def _entry(number: int, block: CodeBlock) -> Content:
-    lines = block.text.split("\n")
-    size = f"{len(lines)} {'line' if len(lines) == 1 else 'lines'}"
-    first = next(line.strip() for line in lines if line.strip())
-    return Content.assemble(
-        (f"{number}", "bold"), f"  {block.language or 'text'}, {size}   ", (first, "$role-code")
-    )
+def _entry(number: int, block: CodeBlock, width: int) -> Content:
+    """width: of the longest `_kind`."""
+    first = next(line.strip() for line in block.text.split("\n") if line.strip())
+    kind = f"{_kind(block):<{width}}"
+    return Content.assemble((f"{number}", "bold"), f"  {kind}   ", (drawable(first), "$role-code"))
+
+
+def _kind(block: CodeBlock) -> str:
+    lines = block.text.count("\n") + 1
+    return drawable(f"{block.language or 'text'}, {lines} {'line' if lines == 1 else 'lines'}")

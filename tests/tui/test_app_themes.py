@@ -62,3 +62,14 @@ async def test_a_new_theme_can_be_chosen_at_once(open_bench: OpenBench, file: Pa
         await bench.until(lambda: "new" in bench.app.available_themes)
         bench.app.theme = "new"
         await bench.until(lambda: drawn_in(bench, "#FFFFFF"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("embre", "did you mean ember?"), ("???", "there are contrast, ember, ")]
+)
+async def test_a_theme_there_is_not_is_said_with_what_there_is(
+    open_bench: OpenBench, name: str, words: str
+) -> None:
+    async with open_bench(settings=Settings(theme=name, panes=(PaneParams(),))) as bench:
+        await bench.until(lambda: any(words in notice for notice in bench.notices()))
+        assert bench.app.theme == "ember"
