@@ -16,6 +16,7 @@ from dspark_tui.lanes import Cell
 from dspark_tui.roles import MARKDOWN, ROLES, palette_of, role_variables
 from dspark_tui.theming import contrast, load_theme, load_themes, shipped_themes
 
+SIGNALS = ("primary", "secondary", "accent", "success", "warning", "error")
 GOOD = 'schema = 1\nname = "mine"\n[palette]\nprimary = "#7aa2f7"\n'
 
 
@@ -43,7 +44,10 @@ def test_what_must_be_read_can_be_read(theme: Theme) -> None:
     palette = palette_of(theme)
     variables = role_variables(theme) | theme.variables
     for ground in ("background", "surface", "panel"):
-        assert contrast(palette["foreground"], palette[ground]) >= 4.5
+        for text in ("foreground", *SIGNALS):
+            assert contrast(palette[text], palette[ground]) >= 4.5, (text, ground)
+    for role in ("lane-queued", "sign"):
+        assert seen_contrast(variables[f"role-{role}"], palette["background"]) >= 3, role
     for role in ("number", "strong", "dim", "warning", "error", "user", "heading", "code"):
         assert seen_contrast(variables[f"role-{role}"], palette["background"]) >= 4.5, role
     fence, block = variables["role-fence"], variables["role-fence-background"]
