@@ -84,5 +84,14 @@ class RowMaker:
         return row
 
 
+def broken_in(row: Row) -> list[str]:
+    """The names of the assertions that don't hold."""
+    return [
+        column.removeprefix(ASSERTION)
+        for column, verdict in row.items()
+        if column.startswith(ASSERTION) and verdict == FAIL
+    ]
+
+
 def _seconds(value: float | None) -> float | None:
     return None if value is None else round(value, 3)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dspark_tui.address import Address
 from dspark_tui.config import Settings
+from dspark_tui.foreign import drawable
 from dspark_tui.paths import Paths
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class HeadlessError(Exception):
 
 def say(line: str) -> None:
     """Tell the person something; standard output is for what they asked for."""
-    print(line, file=sys.stderr, flush=True)
+    print(drawable(line), file=sys.stderr, flush=True)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import sys
@@ -75,6 +76,8 @@ def run(order: Order) -> int:
         Pane(number, params, opening(params.system))
         for number, params in enumerate(order.settings.panes, 1)
     ]
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding lacks is written as escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if not order.prompt:
             return _converse(order, panes)

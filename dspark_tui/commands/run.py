@@ -64,14 +64,21 @@ def run(args: argparse.Namespace) -> int:
         out = args.out or Path(f"{args.file.stem}.results.csv")
         table = ResultTable(out, columns_of(experiment))
         rows = table.rows()
-        say(experiment.size)
-        if args.dry_run:
-            return PASSED
-        engine = connected(loaded.settings, paths, args.record)
+    except (FileError, ResultError, ValueError) as error:
+        return _failed(error)
+    say(experiment.size)
+    if args.dry_run:
+        return PASSED
+    engine = connected(loaded.settings, paths, args.record)
+    try:
         return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
-    except (FileError, HeadlessError, ResultError, ValueError) as error:
-        say(f"dspark-tui run: {error}")
-        return FAILED
+    except (HeadlessError, ResultError) as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    say(f"dspark-tui run: {error}")
+    return FAILED
 
 
 async def _run(

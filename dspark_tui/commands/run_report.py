@@ -13,9 +13,11 @@ from rich.text import Text
 from dspark_tui.answer import Answer
 from dspark_tui.client import ClientError
 from dspark_tui.experiment import Cell
-from dspark_tui.experiment_rows import ASSERTION, FAIL, RESULT, RowMaker
+from dspark_tui.experiment_rows import RowMaker, broken_in
+from dspark_tui.foreign import drawable
 from dspark_tui.live import Aggregate
 from dspark_tui.paths import tilde
+from dspark_tui.plain import outcome
 from dspark_tui.result_table import KEY, ResultTable, Row
 
 
@@ -28,7 +30,7 @@ class RunReport:
         self._maker, self._table = maker, table
         there = {row[KEY]: row for row in rows if row[KEY] in maker.cells}
         self.missing = [cell for key, cell in maker.cells.items() if key not in there]
-        self.not_passed = sum(row.get(RESULT) == FAIL for row in there.values())
+        self.not_passed = sum(bool(broken_in(row)) for row in there.values())
         self.refused = 0
         self._there, self._tokens = len(there), 0
         self._started: float | None = None
@@ -63,13 +65,12 @@ class RunReport:
         self._there += 1
         self._tokens += answer.tokens or 0
         self._started = min(answer.sent, self._started or answer.sent)
-        self._ended = answer.end or self._ended
-        broken = [name for name, verdict in row.items() if verdict == FAIL and name != RESULT]
+        self._ended = max(self._ended, answer.end or 0.0)
+        broken = broken_in(row)
         self.not_passed += bool(broken)
-        figures = f"{answer.tokens or '?'} tokens in {answer.completion_time or 0:.1f} s"
         if broken or not self._console.is_terminal:
-            verdict = f", fails {', '.join(n.removeprefix(ASSERTION) for n in broken)}"
-            self._say(f"{self._place}  {cell.label}: {figures}{verdict if broken else ''}")
+            verdict = f", fails {', '.join(broken)}" if broken else ""
+            self._say(f"{self._place}  {cell.label}: {outcome(answer)}{verdict}")
         self._advance()
 
     def failed(self, cell: Cell, error: ClientError) -> None:
@@ -101,4 +102,4 @@ class RunReport:
             self._say("the same command asks for the rest")
 
     def _say(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(drawable(line)), soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -187,6 +188,13 @@ def test_a_reader_that_has_had_enough_is_no_fault_of_ours(server: ScriptedServer
     assert shot.process.wait(DEADLINE) == 1
     assert shot.process.stderr is not None
     assert b"BrokenPipe" not in shot.process.stderr.read()
+
+
+def test_an_encoding_that_lacks_a_character_gets_its_escape(server: ScriptedServer) -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = ("-p", "Why? #cjk", "--pane", "max_tokens=2")
+    code, out, _ = OneShot("--attach", server.url, *words, env=ascii_only).end()
+    assert (code, out) == (0, "\\u5149\\u7ebf\n")
 
 
 def test_a_worker_of_its_own_comes_and_goes(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from dspark_tui.params import PaneParams
 from engine.events import Admitted, Finished, Queued
 from engine.proof.recording import read
 from tests.e2e.waiting import DEADLINE, wait_until
+from tests.proof.loopback import Manners, ThreadedLoopback
+from tests.proof.simulated import CONSTANT
 from tests.tiny import tiny_llama
 from tests.tui.script import Script
 from tests.tui.scripted_engine import ScriptedServer
@@ -183,6 +186,22 @@ def test_other_formats_resume_as_well(experiment: Path, tmp_path: Path, suffix: 
         rows = [json.loads(line) for line in again]
         assert {row["cell"] for row in rows} == set(range(1, INPUTS + 1))
         assert {row["tokens"] for row in rows} == {6}
+
+
+def test_only_assertions_fail_a_row(experiment: Path, tmp_path: Path) -> None:
+    experiment.write_text(EXPERIMENT.replace("'w5'", "'fail'"))
+    with ScriptedServer(quick()) as server:
+        assert run(experiment, "--attach", server.url, "--out", tmp_path / "r.csv") == 0
+
+
+def test_a_server_that_tells_neither_slots_nor_counts_will_do(
+    experiment: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "r.csv"
+    experiment.write_text(EXPERIMENT.replace("^## Why", "^word word"))
+    with ThreadedLoopback(replace(CONSTANT, step=0.002), Manners(usage=False)) as server:
+        assert run(experiment, "--attach", server.url, "--out", out) == 0
+    assert {(row["text"], row["tokens"]) for row in rows_of(out)} == {("word " * 6, "")}
 
 
 def test_a_failing_assertion_is_exit_code_3_now_and_later(experiment: Path, tmp_path: Path) -> None:
