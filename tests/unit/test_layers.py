@@ -20,7 +20,9 @@ UI_MAY_IMPORT = (
 UI_COMMANDS = ROOT / "dspark_tui" / "commands"
 PURE = (
     "actions",
+    "assertions",
     "config",
+    "experiment",
     "figures",
     "judged",
     "lanes",
