@@ -48,7 +48,7 @@ def _entry(number: int, block: CodeBlock, width: int) -> Content:
     """width: of the longest `_kind`."""
     first = next(line.strip() for line in block.text.split("\n") if line.strip())
     kind = f"{_kind(block):<{width}}"
-    return Content.assemble((f"{number}", "bold"), f"  {kind}   ", (drawable(first), "$role-code"))
+    return Content.assemble((f"{number}", "bold"), f"  {kind}   {drawable(first)}")
 
 
 def _kind(block: CodeBlock) -> str:
