@@ -18,7 +18,7 @@ from httpx_sse import EventSource
 
 from dspark_tui.address import Address
 from dspark_tui.session import Message
-from dspark_tui.turnstile import Turnstile
+from dspark_tui.turnstile import Turn, Turnstile
 from engine import events
 from engine.events import Event
 
@@ -140,21 +140,26 @@ class EngineClient:
             **sampling,
         }
         async with (
-            self._turnstile.passing() as trace,
+            Turn(self._turnstile) as turn,
             _network_errors(self.address),
             self._http.stream(
                 "POST",
                 "/v1/chat/completions",
                 json={"model": await self.first_model(), **body},
                 headers={"X-Dspark-Source": label},
-                extensions={"trace": trace},
+                extensions=self._ordering(turn),
             ) as response,
         ):
+            turn.leave()
             await _refuse_errors(response)
             if request_id := response.headers.get("X-Request-Id"):
                 yield Accepted(request_id)
             async for update in _updates(response):
                 yield update
+
+    def _ordering(self, turn: Turn) -> dict[str, Any]:
+        """Our own worker answers when it has queued the request, others perhaps much later."""
+        return {} if self.address.socket else {"trace": turn.trace}
 
     async def cancel(self, request_id: str) -> None:
         """Ask the engine to end a request now. Never raises: a lost engine has ended it anyway."""

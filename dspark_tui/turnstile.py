@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-
-Trace = Callable[[str, object], Awaitable[None]]
-"""An httpcore trace: called with the name of each step of a request, and its details."""
 
 SENT = "send_request_body.complete"
+"""How the names of httpcore's trace events end when all of a request is out."""
 
 
 class Turnstile:
-    """Without it, connections opened at once would race, and slots be given out at random.
-
-    Only the sending is one after the other; nobody waits for an answer.
-    """
+    """Without it, connections opened at once would race, and slots be given out at random."""
 
     def __init__(self) -> None:
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
-    @asynccontextmanager
-    async def passing(self) -> AsyncIterator[Trace]:
-        """Wait for one's turn. It ends when the given trace sees the request gone, or here."""
+
+class Turn:
+    """One request's way through. Use it as a context; `leave` lets the next one go, once."""
+
+    def __init__(self, turnstile: Turnstile) -> None:
+        self._lock = turnstile.lock
+        self._inside = False
+
+    async def __aenter__(self) -> Turn:
         await self._lock.acquire()
-        inside = True
+        self._inside = True
+        return self
 
-        async def trace(step: str, _: object) -> None:
-            nonlocal inside
-            if inside and step.endswith(SENT):
-                inside = False
-                self._lock.release()
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
 
-        try:
-            yield trace
-        finally:
-            if inside:
-                self._lock.release()
+    def leave(self) -> None:
+        if self._inside:
+            self._inside = False
+            self._lock.release()
+
+    async def trace(self, step: str, _: object) -> None:
+        """For httpcore: leave as soon as the request is sent, however late its answer."""
+        if step.endswith(SENT):
+            self.leave()
