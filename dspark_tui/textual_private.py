@@ -8,6 +8,7 @@ from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.drivers import linux_driver
 from textual.message import Message
+from textual.widget import Widget
 
 from dspark_tui.foreign import harmless
 
@@ -60,6 +61,11 @@ class PasteParser(XTermParser):
         self._recent, self._pasted = "", None
         yield events.Paste(harmless("".join([*pasted, text])))
         return rest
+
+
+def forward(widget: Widget, key: events.Key) -> None:
+    """Give a key to a widget as the app does, so that it is not given out anew once it bubbles."""
+    widget._forward_event(key.copy())
 
 
 def keep_pastes_whole() -> None:

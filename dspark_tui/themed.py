@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 
+from textual import events
 from textual.app import App
 from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
+from textual.widget import Widget
 
 from dspark_tui import textual_private, theming
 from dspark_tui.foreign import drawable
@@ -24,6 +26,9 @@ from dspark_tui.theme_folder import ThemeFolder
 log = logging.getLogger(__name__)
 
 DEFAULT_THEME = "ember"
+
+KEY_PATIENCE = 1.0
+"""Seconds after which a key that still works is not waited for any longer."""
 
 LOOK_PERIOD = 0.4
 """Seconds between two looks for theme files that were edited."""
@@ -53,6 +58,18 @@ class ThemedApp(App[None]):
         """With NO_COLOR no colour is sent at all; Textual alone would send greys."""
         filters = [NoColor()] if self.no_color else super().get_line_filters()
         return [*filters, SevenBit()] if self.has_class("-ascii") else filters
+
+    async def on_event(self, event: events.Event) -> None:
+        """Give out keys one by one: the next may be for where this one moves the focus."""
+        target: Widget | None = None
+        if isinstance(event, events.Key) and not event.is_forwarded and self.screen_stack:
+            target = self.focused or self.screen
+        await super().on_event(event)
+        if target is not None:
+            handled = asyncio.Event()
+            with suppress(TimeoutError):
+                if target.call_later(handled.set):
+                    await asyncio.wait_for(handled.wait(), KEY_PATIENCE)
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()

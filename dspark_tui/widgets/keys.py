@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from textual import events
 from textual.widget import Widget
 
+from dspark_tui.textual_private import forward
+
 
 async def act_on_key(widget: Widget, event: events.Key, calls: Mapping[str, str]) -> bool:
     """Run the screen's action for the key, if it has one; True when the key is dealt with.
@@ -29,7 +31,7 @@ async def act_on_key(widget: Widget, event: events.Key, calls: Mapping[str, str]
 
 
 def type_again(widget: Widget, event: events.Key) -> None:
-    """Send a key that came to the wrong widget on its way once more, to where the focus is now."""
+    """Hand a key that came to the wrong widget on to where the focus is now."""
     event.stop()
     event.prevent_default()
-    widget.app.post_message(event.copy())
+    forward(widget.app.focused or widget.app.screen, event)
