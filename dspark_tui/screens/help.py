@@ -38,16 +38,21 @@ class Help(ModalScreen[None]):
             leave = self._keymap.name("leave", Context.COMPOSER)
             compose = self._keymap.name("compose", Context.PANES)
             yield Static(INTRO.format(leave=leave, compose=compose), markup=False)
-            yield Static(id="table", markup=False)
+            yield KeyTable(self._keymap)
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
 
+
+class KeyTable(Static):
+    """Folded to the width there is, which a scrollbar beside it may make less."""
+
+    def __init__(self, keymap: Keymap) -> None:
+        super().__init__(markup=False)
+        self._keymap = keymap
+
     def on_resize(self) -> None:
-        sheet = self.query_one(VerticalScroll)
-        self.query_one("#table", Static).update(
-            _table(self._keymap, sheet.scrollable_content_region.width)
-        )
+        self.update(_table(self._keymap, self.size.width))
 
 
 def _table(keymap: Keymap, width: int) -> Content:

@@ -43,6 +43,7 @@ class ParamsForm(ModalScreen[PaneParams | None]):
     """Gives the new parameters, or None when left."""
 
     BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-wide")]  # noqa: RUF012
 
     def __init__(self, pane: Conversation) -> None:
         super().__init__()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from textual import events
+from textual.widgets._toast import Toast
 
 from dspark_tui.actions import ACTIONS
 from dspark_tui.config import Settings
 from dspark_tui.params import PaneParams
 from dspark_tui.screens.confirm import Confirm
-from dspark_tui.screens.help import Help
+from dspark_tui.screens.help import Help, KeyTable
 from dspark_tui.screens.params import ParamsForm
 from dspark_tui.session import TurnStatus
 from dspark_tui.state import UiState
@@ -277,6 +278,47 @@ async def test_help_lists_every_action(open_bench: OpenBench) -> None:
         assert all(action.label in text for action in ACTIONS)
         await bench.press("escape")
         assert bench.app.screen is bench.workbench
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_no_line_of_the_help_is_wider_than_its_place(
+    open_bench: OpenBench, width: int
+) -> None:
+    async with open_bench(size=(width, 20)) as bench:
+        await bench.press("f1")
+        await bench.pilot.pause()
+        table = bench.app.screen.query_one(KeyTable)
+        assert table.size.width < width - 4
+        lines = str(table.render()).split("\n")
+        assert max(map(len, lines)) <= table.size.width
+        assert len(lines) == table.size.height
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 35)])
+async def test_the_form_shows_every_hint_whole(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(size=size) as bench:
+        await bench.press("f2")
+        await bench.pilot.pause()
+        for hint in bench.app.screen.query(".hint"):
+            assert hint.region.width >= len(str(hint.render())) + 1
+            assert hint.region.right < size[0]
+            assert bench.app.screen.query_one("#problem").region.bottom < size[1]
+            assert hint.region in bench.app.screen.region
+
+
+async def test_a_notice_leaves_the_conversation_in_sight(open_bench: OpenBench) -> None:
+    async with open_bench(size=(80, 24)) as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        bench.app.clear_notifications()
+        bench.app.notify("a notice " + "that needs two lines " * 4, timeout=60)
+        await bench.until(lambda: bench.workbench.query(Toast))
+        await bench.pilot.pause()
+        toast = bench.workbench.query_one(Toast).region
+        assert toast.height == 2
+        assert not toast.overlaps(bench.pane(1).transcript.region)
 
 
 async def test_the_palette_finds_and_runs_an_action(open_bench: OpenBench) -> None:
