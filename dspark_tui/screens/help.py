@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -25,7 +26,7 @@ PANES_WIDTH = 14
 
 
 class Help(ModalScreen[None]):
-    BINDINGS: ClassVar = [Binding("escape,f1,q,question_mark,ctrl+c", "dismiss(None)")]
+    BINDINGS: ClassVar = [Binding("escape,q,ctrl+c", "dismiss(None)")]
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
@@ -42,6 +43,12 @@ class Help(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """The key that opens the help also closes it."""
+        if any(self._keymap.calls(place).get(event.key) == "help()" for place in Context):
+            event.stop()
+            self.dismiss(None)
 
 
 class KeyTable(Static):

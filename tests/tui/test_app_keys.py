@@ -55,5 +55,7 @@ async def test_bar_help_palette_and_hints_show_the_person_s_keys(open_bench: Ope
         await bench.press("f9")
         await bench.until(lambda: "F9 H" in help_text(bench))
         assert "^Q" not in help_text(bench)
+        await bench.press("H")
+        assert bench.app.screen is bench.workbench
         hits = [hit async for hit in ActionCommands(bench.workbench).discover()]
         assert any(hit.help and hit.help.endswith("F9 H") for hit in hits)
