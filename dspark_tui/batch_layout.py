@@ -22,7 +22,7 @@ def layout(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs
     """At most `height` rows of `width` cells."""
     if state.engine.status is EngineStatus.FAILED:
         return _failed(state, width, height, glyphs)
-    if state.engine.status is not EngineStatus.OK:
+    if state.engine.status is EngineStatus.LOADING:
         return _starting(state, width, height, glyphs)
     side = 60 if width >= 150 else 40 if width >= 100 else 30
     if width < NARROW:
@@ -41,7 +41,7 @@ def layout(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs
 
 def title(state: LiveState) -> str:
     """The panel's heading: slots in use and the queue."""
-    if state.engine.status is not EngineStatus.OK:
+    if state.engine.status not in (EngineStatus.OK, EngineStatus.STOPPING):
         return "batch"
     queued = len(state.queue)
     return f"batch   {slots_busy(state)}" + (f"   {queued} queued" if queued else "")

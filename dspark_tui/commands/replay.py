@@ -83,7 +83,8 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
 def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
     """The figures as plain text."""
     cut = "" if recording.complete else ", cut off in its last line"
-    yield f"{_when(recording)}, {len(recording.events)} events, {len(bursts)} bursts{cut}"
+    counted = f"{len(bursts)} burst{'s' * (len(bursts) != 1)}"
+    yield f"{_when(recording)}, {len(recording.events)} events, {counted}{cut}"
     for number, burst in enumerate(bursts, 1):
         yield ""
         yield f"burst {number}: {burst.size}, at most {burst.widest} in one step"

@@ -158,6 +158,11 @@ def test_a_failed_engine_says_why_in_full() -> None:
     assert any(row.endswith("end") for row in rows)
 
 
+def test_the_last_burst_stays_in_sight_when_the_engine_stops() -> None:
+    stopping = Status(NOW, EngineStatus.STOPPING)
+    assert drawn(state_of([*burst(), stopping]), 78, 5) == drawn(state_of(burst()), 78, 5)
+
+
 def test_an_idle_engine_explains_what_will_appear() -> None:
     rows = drawn(state_of([snapshot()]), 116, 9)
     assert "Nothing is running." in "\n".join(rows)
