@@ -19,6 +19,7 @@ from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.pane_grid import Layout, Plan, plan
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
+from dspark_tui.widgets.transcript import Turn as Stored
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
 
 
@@ -377,3 +378,24 @@ async def test_a_notice_about_the_settings_is_shown_and_the_rest_works(
     async with open_bench(notices=(notice,), settings=Settings(panes=(PaneParams(),))) as bench:
         await bench.until(lambda: notice in bench.notices())
         assert bench.composer.has_focus
+
+
+async def test_themes_change_under_hundreds_of_blocks(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        transcript = bench.pane(1).transcript
+        bench.pane(1).add_class("-spoken")
+        transcript.load(Stored("assistant", f"# block {n}\n- `code`\n") for n in range(600))
+        colours = set()
+        for theme in ("paper", "ember"):
+            bench.app.theme = theme
+            await bench.pilot.pause()
+            heading = next(
+                segment
+                for y in range(transcript.size.height)
+                for segment in transcript.render_line(y)
+                if "block" in segment.text
+            )
+            colours.add(heading.style.color)  # type: ignore[union-attr]
+        assert len(colours) == 2
+        await bench.press(*"typed")
+        assert bench.composer.text == "typed"
