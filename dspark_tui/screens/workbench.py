@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
 from dspark_tui.actions import Context
-from dspark_tui.code_blocks import CodeBlock, code_blocks
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
@@ -20,6 +18,7 @@ from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
 from dspark_tui.screens.confirm import Confirm
+from dspark_tui.screens.reading import Reading
 from dspark_tui.session import MAX_PANES, Conversation, Session, Target, TurnStatus
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.composer import Composer
@@ -29,6 +28,7 @@ from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
+from dspark_tui.widgets.transcript import Transcript
 
 TEXT_PERIOD = 0.1
 """Seconds between two looks at what the runs brought."""
@@ -55,7 +55,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Screen[None]):
+class Workbench(Reading):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
@@ -122,6 +122,10 @@ class Workbench(Screen[None]):
             self.runs.send(pane, prompt)
         self._draw_panes()
 
+    @property
+    def transcript(self) -> Transcript:
+        return self._grid.active.transcript
+
     # ---- drawing
 
     def _fit(self) -> None:
@@ -164,7 +168,7 @@ class Workbench(Screen[None]):
     def _quit_key(self) -> str:
         return self.keymap.name("quit", self._keys.context)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         self.notify(text, timeout=3, markup=False)
 
     # ---- running
@@ -218,32 +222,32 @@ class Workbench(Screen[None]):
             self.clear_selection()
         elif composer.has_focus and composer.text:
             self.session.remember(composer.take())
-            self._say("cleared; Up brings it back")
+            self.say("cleared; Up brings it back")
         elif not self._stop_active():
             stop_all = self.keymap.name("stop_all", Context.PANES)
             others = f"{stop_all} in the panes stops all; " if self.runs else ""
-            self._say(f"{others}{self._quit_key} quits")
+            self.say(f"{others}{self._quit_key} quits")
 
     def action_stop(self) -> None:
         if not self._stop_active():
-            self._say("nothing to stop here")
+            self.say("nothing to stop here")
 
     def _stop_active(self) -> bool:
         done = self.runs.stop_step(self.session.active)
         self._draw_panes()
         if done and not self.session.active.busy:
-            self._say(done)
+            self.say(done)
         return bool(done)
 
     def action_stop_all(self) -> None:
         count = self.runs.stop_all()
-        self._say(f"stopped {count} panes" if count else "nothing to stop")
+        self.say(f"stopped {count} panes" if count else "nothing to stop")
 
     def action_regenerate(self) -> None:
         if self.link.failed:
             self.action_restart()
         if not self.runs.again(self.session.active):
-            self._say("this pane is busy" if self.session.active.busy else "nothing to send again")
+            self.say("this pane is busy" if self.session.active.busy else "nothing to send again")
 
     def action_target(self) -> None:
         self.session.toggle_target()
@@ -285,7 +289,7 @@ class Workbench(Screen[None]):
     async def action_add_pane(self) -> None:
         conversation = self.session.add(self.session.active.params)
         if conversation is None:
-            self._say(f"{MAX_PANES} panes are as many as there are")
+            self.say(f"{MAX_PANES} panes are as many as there are")
             return
         await self._grid.add(conversation)
         self._activate(conversation)
@@ -293,7 +297,7 @@ class Workbench(Screen[None]):
     def action_close_pane(self) -> None:
         pane = self.session.active
         if len(self.session.panes) == 1:
-            self._say(f"the last pane stays; {self._quit_key} quits")
+            self.say(f"the last pane stays; {self._quit_key} quits")
         elif pane.turns:
             state = "is answering" if pane.busy else f"holds {_counted(len(pane.turns), 'answer')}"
             question = f"Pane {pane.label} {state}. Close it all the same?"
@@ -333,55 +337,6 @@ class Workbench(Screen[None]):
 
         self.app.push_screen(ParamsForm(pane), apply)
 
-    # ---- actions: reading
-
-    def action_scroll_up(self) -> None:
-        self._grid.active.transcript.scroll_up(animate=False)
-
-    def action_scroll_down(self) -> None:
-        self._grid.active.transcript.scroll_down(animate=False)
-
-    def action_scroll_back(self) -> None:
-        transcript = self._grid.active.transcript
-        transcript.scroll_relative(y=-max(1, transcript.size.height // 2), animate=False)
-
-    def action_scroll_on(self) -> None:
-        transcript = self._grid.active.transcript
-        transcript.scroll_relative(y=max(1, transcript.size.height // 2), animate=False)
-
-    def action_scroll_first(self) -> None:
-        self._grid.active.transcript.scroll_home(animate=False)
-
-    def action_follow(self) -> None:
-        self._grid.active.transcript.follow()
-
-    def action_copy_answer(self) -> None:
-        self._copy(self._grid.active.transcript.last_answer())
-
-    def action_copy_code(self) -> None:
-        blocks = code_blocks(self._grid.active.transcript.last_answer())
-        if len(blocks) == 1:
-            self._copy(blocks[0].text)
-        elif blocks:
-            from dspark_tui.screens.pick_code import PickCode
-
-            self.app.push_screen(PickCode(blocks), self._copy_block)
-        else:
-            self._say("no code in the latest answer")
-
-    def action_copy_pane(self) -> None:
-        self._copy(self._grid.active.transcript.source_text())
-
-    def _copy_block(self, block: CodeBlock | None) -> None:
-        if block is not None:
-            self._copy(block.text)
-
-    def _copy(self, text: str) -> None:
-        if text:
-            self.app.copy_to_clipboard(text)
-        else:
-            self._say("nothing to copy yet")
-
     # ---- actions: the whole workbench
 
     def action_panel(self) -> None:
@@ -391,7 +346,7 @@ class Workbench(Screen[None]):
     def action_layout(self) -> None:
         self._grid.layout_mode = self._grid.layout_mode.next
         self._describe()
-        self._say(f"layout: {self._grid.layout_mode}")
+        self.say(f"layout: {self._grid.layout_mode}")
 
     def action_help(self) -> None:
         from dspark_tui.screens.help import Help
@@ -406,7 +361,7 @@ class Workbench(Screen[None]):
 
     def action_restart(self) -> None:
         if self.link.worker is None:
-            self._say(f"{self.link.client.address} is not ours to restart")
+            self.say(f"{self.link.client.address} is not ours to restart")
         else:
             self.run_worker(self.link.restart(), group="restart", exclusive=True)
 

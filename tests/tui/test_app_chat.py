@@ -60,7 +60,7 @@ async def test_one_enter_is_answered_in_two_panes_side_by_side(
 async def test_text_sent_before_the_engine_is_ready_waits_and_is_answered(
     open_bench: OpenBench,
 ) -> None:
-    async with open_bench(fast(load_seconds=1.0)) as bench:
+    async with open_bench(fast(load_seconds=3.0)) as bench:
         await bench.send("early bird")
         assert bench.turn(1).status is TurnStatus.WAITING
         await bench.until(lambda: "waits for the engine" in str(bench.pane(1).border_subtitle))

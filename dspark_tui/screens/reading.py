@@ -1,0 +1,67 @@
+"""Actions on the text of the active pane: scrolling through it and copying from it."""
+
+from __future__ import annotations
+
+from textual.screen import Screen
+
+from dspark_tui.code_blocks import CodeBlock, code_blocks
+from dspark_tui.widgets.transcript import Transcript
+
+
+class Reading(Screen[None]):
+    """A screen that shows a transcript; its subclass says which one is being read."""
+
+    @property
+    def transcript(self) -> Transcript:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        """Tell the person something in passing."""
+        raise NotImplementedError
+
+    def action_scroll_up(self) -> None:
+        self.transcript.scroll_up(animate=False)
+
+    def action_scroll_down(self) -> None:
+        self.transcript.scroll_down(animate=False)
+
+    def action_scroll_back(self) -> None:
+        transcript = self.transcript
+        transcript.scroll_relative(y=-max(1, transcript.size.height // 2), animate=False)
+
+    def action_scroll_on(self) -> None:
+        transcript = self.transcript
+        transcript.scroll_relative(y=max(1, transcript.size.height // 2), animate=False)
+
+    def action_scroll_first(self) -> None:
+        self.transcript.scroll_home(animate=False)
+
+    def action_follow(self) -> None:
+        self.transcript.follow()
+
+    def action_copy_answer(self) -> None:
+        self._copy(self.transcript.last_answer())
+
+    def action_copy_code(self) -> None:
+        blocks = code_blocks(self.transcript.last_answer())
+        if len(blocks) == 1:
+            self._copy(blocks[0].text)
+        elif blocks:
+            from dspark_tui.screens.pick_code import PickCode
+
+            self.app.push_screen(PickCode(blocks), self._copy_block)
+        else:
+            self.say("no code in the latest answer")
+
+    def action_copy_pane(self) -> None:
+        self._copy(self.transcript.source_text())
+
+    def _copy_block(self, block: CodeBlock | None) -> None:
+        if block is not None:
+            self._copy(block.text)
+
+    def _copy(self, text: str) -> None:
+        if text:
+            self.app.copy_to_clipboard(text)
+        else:
+            self.say("nothing to copy yet")
