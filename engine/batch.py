@@ -13,6 +13,9 @@ from engine.prefill import Group
 from engine.row import Row
 from engine.sampling import needs_sync, sample
 
+LAYERS_A_TURN = 3
+"""Layers whose buffers grow between two steps, ahead of a row that will join."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -41,6 +44,11 @@ class Batch:
     def overlaps(self) -> bool:
         """Whether a step may be launched before the one before it was read."""
         return not any(needs_sync(row.request.sampling) for row in self.rows)
+
+    def expect(self, rows: list[Row]) -> None:
+        """Rows are being read that will join: make room for them a few layers at a time."""
+        tokens = max(len(row.request.prompt) for row in rows)
+        self._cache.make_room(len(rows), tokens, LAYERS_A_TURN)
 
     def join(self, group: Group) -> None:
         """Take over rows whose prompts are read, with their K/V."""

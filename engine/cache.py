@@ -111,6 +111,14 @@ class SlotKVCache:
         self.values = self._write(self.values, values)
         return self.keys[:rows, :, :end], self.values[:rows, :, :end]
 
+    def make_room(self, rows: int, tokens: int) -> bool:
+        """Grow for what is about to join; whether there was anything to do."""
+        if self.keys is None or self.values is None:
+            return False
+        before = self.keys
+        self._reserve(rows, tokens, self.keys, self.values)
+        return self.keys is not before
+
     def append_from(self, source: SlotKVCache, row: int, length: int) -> None:
         """Copy the first `length` tokens of a row of another cache behind the last row here."""
         if source.keys is None or source.values is None:
@@ -121,14 +129,18 @@ class SlotKVCache:
             self.keys[new, :, :length] = source.keys[row, :, :length]
             self.values[new, :, :length] = source.values[row, :, :length]
 
-    def move(self, source: int, target: int, length: int) -> None:
-        """Copy a row's first `length` tokens over another row of this cache."""
-        if self.keys is None or self.values is None:
-            return
-        # The copy is forced so that nothing views the buffer when it is written: the write then
-        # happens in place instead of duplicating the whole buffer.
-        self.keys[target, :, :length] = mx.contiguous(self.keys[source, :, :length])
-        self.values[target, :, :length] = mx.contiguous(self.values[source, :, :length])
+    def copy_of(self, row: int, length: int) -> list[mx.array]:
+        """K and V of a row's first `length` tokens in memory of their own, once evaluated."""
+        return [
+            mx.contiguous(b[row, :, :length]) for b in (self.keys, self.values) if b is not None
+        ]
+
+    def put(self, row: int, content: list[mx.array]) -> None:
+        """Write what `copy_of` gave over the beginning of a row."""
+        length = content[0].shape[1]
+        assert self.keys is not None
+        assert self.values is not None
+        self.keys[row, :, :length], self.values[row, :, :length] = content
 
     def clear(self) -> None:
         """Give the buffers back."""
@@ -155,18 +167,22 @@ class SlotKVCache:
 
 def _grown(buffer: mx.array | None, rows: int, tokens: int, like: mx.array) -> mx.array:
     """`buffer` with room for `rows` rows of `tokens` tokens; heads and dtype come from `like`."""
-    if buffer is None:
-        shape = (_row_step(rows), like.shape[1], _token_step(tokens), like.shape[3])
-        return mx.zeros(shape, dtype=like.dtype)
-    have_rows, heads, have_tokens, dim = buffer.shape
+    have_rows, have_tokens = (0, 0) if buffer is None else (buffer.shape[0], buffer.shape[2])
+    if rows <= have_rows and tokens <= have_tokens and buffer is not None:
+        return buffer
     if tokens > have_tokens:
         # A quarter more than asked keeps the copying linear over a long answer.
-        more = _token_step(max(tokens, have_tokens + have_tokens // 4)) - have_tokens
-        buffer = mx.concatenate([buffer, mx.zeros((have_rows, heads, more, dim), buffer.dtype)], 2)
-    if rows > have_rows:
-        zeros = mx.zeros((_row_step(rows) - have_rows, *buffer.shape[1:]), dtype=buffer.dtype)
-        buffer = mx.concatenate([buffer, zeros], axis=0)
-    return buffer
+        tokens = _token_step(max(tokens, have_tokens + have_tokens // 4))
+    shape = (
+        _row_step(max(rows, have_rows)),
+        like.shape[1],
+        max(tokens, have_tokens),
+        like.shape[3],
+    )
+    grown = mx.zeros(shape, dtype=like.dtype)
+    if buffer is not None:
+        grown[:have_rows, :, :have_tokens] = buffer
+    return grown
 
 
 def _row_step(rows: int) -> int:
@@ -195,6 +211,17 @@ class BatchCache:
         """Add an empty row."""
         self.rows.append(0)
 
+    def make_room(self, rows: int, tokens: int, layers: int) -> None:
+        """Grow at most `layers` layers, so that a join later finds room in all of them.
+
+        Growing them all in the step after a long prompt joined would pause every row for as long
+        as several steps.
+        """
+        for layer in self.layers:
+            layers -= layer.make_room(len(self.rows) + rows, tokens)
+            if layers <= 0:
+                return
+
     def append_from(self, source: BatchCache, row: int) -> None:
         """Add a copy of a row of another batch's cache."""
         length = source.rows.lengths[row]
@@ -205,12 +232,22 @@ class BatchCache:
     def remove(self, row: int) -> None:
         """Drop a row; the last row takes its place. The last row to go frees the buffers."""
         last = len(self.rows) - 1
-        for layer in self.layers:
-            if last == 0:
+        if last == 0:
+            for layer in self.layers:
                 layer.clear()
-            elif row != last:
-                layer.move(last, row, self.rows.lengths[last])
+        elif row != last:
+            self._move(last, row)
         self.rows.remove(row)
+
+    def _move(self, source: int, target: int) -> None:
+        length = self.rows.lengths[source]
+        moved = [layer.copy_of(source, length) for layer in self.layers]
+        # Evaluated first, so that nothing views the buffers when they are written: each write is
+        # then done in place instead of on a copy of the whole buffer.
+        mx.eval(moved)
+        for layer, content in zip(self.layers, moved, strict=True):
+            if content:
+                layer.put(target, content)
 
     def arrays(self) -> list[mx.array]:
         """Every buffer, for evaluation."""

@@ -166,6 +166,8 @@ class Loop:
             self._batch.join(piece.ready)
             for row in piece.ready.rows:
                 row.phase = Phase.DECODE
+        else:
+            self._batch.expect(piece.rows)
 
     def _decode(self) -> None:
         """Launch the next step before reading the one in flight, where the rows allow it."""

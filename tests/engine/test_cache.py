@@ -72,6 +72,21 @@ def test_rows_of_unequal_widths_grow_join_and_leave() -> None:
     assert cache.rows.lengths == [reference.offset for reference in references]
 
 
+def test_room_made_ahead_changes_nothing_but_capacity() -> None:
+    cache, references = BatchCache(OneLayer()), [KVCache(), KVCache()]
+    for _ in references:
+        cache.append()
+    written(cache, [3, 2], references)
+    cache.make_room(rows=1, tokens=30, layers=1)
+    roomy = cache.layers[0].keys
+    assert roomy is not None
+    assert (roomy.shape[0], roomy.shape[2]) == (4, 32)
+    written(cache, [1, 1], references)
+    assert cache.layers[0].keys.shape == roomy.shape
+    cache.make_room(rows=1, tokens=30, layers=1)
+    assert cache.layers[0].keys.shape == roomy.shape
+
+
 def test_tokens_not_advanced_over_are_overwritten() -> None:
     cache, references = BatchCache(OneLayer()), [KVCache(), KVCache()]
     for _ in references:

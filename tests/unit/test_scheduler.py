@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.scheduler import PrefillBudget, Scheduler
 from engine.types import GenerationRequest
 
@@ -56,18 +58,25 @@ def test_rows_are_charged_the_longest_reservation() -> None:
     assert [a.request.id for a in plan.admit()] == ["large", "small"]
 
 
-def settled(step: float, per_token: float, decoding: int = 1) -> PrefillBudget:
-    """A budget that has seen many steps and slices of these costs, in milliseconds."""
+def settled(step: float, per_token: float, fixed: float | None = None) -> PrefillBudget:
+    """A budget that has seen many steps and slices of these costs, in milliseconds. fixed: of a
+    slice, a step's cost unless said otherwise."""
     budget = PrefillBudget()
-    for _ in range(100):
+    for turn in range(300):
         budget.record_step(step)
-        tokens = budget.tokens(decoding, 1)
-        budget.record_slice(tokens, step + per_token * tokens)
+        tokens = budget.tokens(turn % 3, 1 + turn % 4)
+        budget.record_slice(tokens, (step if fixed is None else fixed) + per_token * tokens)
     return budget
 
 
-def test_a_slice_beside_running_rows_costs_two_steps() -> None:
-    assert 58 <= settled(step=30.0, per_token=0.5).tokens(decoding=4, reading=1) <= 61
+def test_a_slice_beside_running_rows_costs_so_many_steps() -> None:
+    tokens = settled(step=30.0, per_token=0.5).tokens(decoding=4, reading=1)
+    assert 30 + 0.5 * tokens == pytest.approx(PrefillBudget.STEPS * 30, rel=0.05)
+
+
+def test_a_slice_whose_fixed_part_is_dearer_than_a_step_still_uses_its_budget() -> None:
+    tokens = settled(step=90.0, per_token=2.5, fixed=115.0).tokens(decoding=2, reading=1)
+    assert 115 + 2.5 * tokens == pytest.approx(PrefillBudget.STEPS * 90, rel=0.05)
 
 
 def test_many_waiting_rows_may_pause_few_running_ones_longer() -> None:
