@@ -1,8 +1,8 @@
 """`dspark-tui bench` on real servers, one after the other; the table is the README's.
 
-Ours, mlx_lm.server as it comes, the same with a seed in every request, mlx_lm.server with our BLAS,
-and llama.cpp's server where it can be built. BENCH_TOKENS, BENCH_ROUNDS and BENCH_SERVERS (words
-from their names) make it smaller.
+Ours, mlx_lm.server with our BLAS, llama.cpp's server where it can be built, mlx_lm.server as it
+comes, and the same with a seed in every request. Make it smaller with BENCH_N, BENCH_TOKENS,
+BENCH_ROUNDS, BENCH_PROBES, and BENCH_SERVERS (words from their names).
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from tests.benchmarks.servers import (
     running,
 )
 
+WIDTHS = os.environ.get("BENCH_N", "1,2,4,8")
 TOKENS = os.environ.get("BENCH_TOKENS", "128")
 ROUNDS = os.environ.get("BENCH_ROUNDS", "3")
 WANTED = os.environ.get("BENCH_SERVERS", "")
-PROBES = "staggered,mixed,join,release"
+PROBES = os.environ.get("BENCH_PROBES", "staggered,mixed,join,release")
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,13 @@ class Contestant:
 
 CONTESTANTS = (
     Contestant("dspark-tui", "fp32", lambda: ours(embedded())),
+    Contestant("mlx_lm.server + our BLAS", "fp32", lambda: mlx_lm_same_blas(embedded_fp32())),
+    Contestant("llama.cpp server, 8 slots", "fp32", lambda: llama_cpp(8)),
+    Contestant("llama.cpp server, 2 slots", "fp32", lambda: llama_cpp(2)),
     Contestant("mlx_lm.server", "4-bit", lambda: mlx_lm_as_it_comes(embedded())),
     Contestant(
         "mlx_lm.server, seeded", "4-bit", lambda: mlx_lm_as_it_comes(embedded()), ("--seed", "1")
     ),
-    Contestant("mlx_lm.server + our BLAS", "fp32", lambda: mlx_lm_same_blas(embedded_fp32())),
-    Contestant("llama.cpp server, 8 slots", "fp32", lambda: llama_cpp(8)),
-    Contestant("llama.cpp server, 2 slots", "fp32", lambda: llama_cpp(2)),
 )
 
 
@@ -83,7 +84,7 @@ def _examined(contestant: Contestant) -> Report:
     with running(server) as url, tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
         command = [sys.executable, "-m", "dspark_tui", "bench", url, "--model", server.model]
-        command += ["--tokens", TOKENS, "--repeat", ROUNDS, "--probes", PROBES]
+        command += ["--n", WIDTHS, "--tokens", TOKENS, "--repeat", ROUNDS, "--probes", PROBES]
         done = subprocess.run(
             [*command, *contestant.options, "--json", str(file)],
             capture_output=True,
@@ -101,8 +102,8 @@ def _row(contestant: Contestant, report: Report) -> Iterator[str]:
     for width in report.widths:
         yield f"{width.tokens_per_second:.1f}"
     yield " + ".join(finding.name for finding in report.findings)
-    told = {probe.kind: probe for probe in report.probes}
-    yield "yes" if told[Kind.STAGGERED].finding is None else str(told[Kind.STAGGERED].finding)
+    joined = next((probe for probe in report.probes if probe.kind is Kind.STAGGERED), None)
+    yield "not asked" if joined is None else str(joined.finding or "yes")
     yield _pause(report)
 
 
