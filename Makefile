@@ -18,7 +18,7 @@ run: setup
 	$(BIN)/dspark-tui
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
