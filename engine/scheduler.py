@@ -114,7 +114,7 @@ class PrefillBudget:
     While rows decode, a slice may take as long as `STEPS` of their steps, so a joining prompt slows
     running streams by a bounded factor instead of freezing them. Shorter slices pause streams less
     but for much longer in all, since every slice pays the fixed part again: beside two streams, a
-    600-token prompt took 43 slices at two steps each, 17 at three. When more rows wait to be read
+    600-token prompt took 43 slices at two steps each, 26 at three. When more rows wait to be read
     than decode, the pause grows in proportion: it costs few streams a little and spares many the
     wait. With nothing decoding, slices are bounded only so that cancellations and newcomers are
     noticed. A slice costs a fixed part (the weights are read once, however many tokens) and a part
