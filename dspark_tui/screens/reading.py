@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from textual.screen import Screen
-
 from dspark_tui.code_blocks import CodeBlock, code_blocks
+from dspark_tui.screens.desk import Desk
 from dspark_tui.widgets.transcript import Transcript
 
 
-class Reading(Screen[None]):
-    """A screen that shows a transcript; its subclass says which one is being read."""
+class Reading(Desk):
+    """Scrolling and copying, by keys."""
 
     @property
     def transcript(self) -> Transcript:
-        raise NotImplementedError
-
-    def say(self, text: str) -> None:
-        """Tell the person something in passing."""
-        raise NotImplementedError
+        """The one being read."""
+        return self.grid.active.transcript
 
     def action_scroll_up(self) -> None:
         self.transcript.scroll_up(animate=False)

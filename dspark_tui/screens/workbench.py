@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual import events
@@ -14,12 +13,12 @@ from dspark_tui.actions import Context
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
-from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
 from dspark_tui.screens.confirm import Confirm
+from dspark_tui.screens.paning import Paning
 from dspark_tui.screens.reading import Reading
-from dspark_tui.session import MAX_PANES, Conversation, Session, Target, TurnStatus
+from dspark_tui.session import Session, TurnStatus
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
@@ -28,7 +27,6 @@ from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
-from dspark_tui.widgets.transcript import Transcript
 
 TEXT_PERIOD = 0.1
 """Seconds between two looks at what the runs brought."""
@@ -55,7 +53,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Reading):
+class Workbench(Reading, Paning):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
@@ -73,45 +71,44 @@ class Workbench(Reading):
         self.panel_mode = panel
         self._drawn = -1
         self._ticks = 0
-        self._unzoom: Callable[[], None] | None = None
-        self._grid = PaneGrid(session, glyphs, keymap)
+        self.grid = PaneGrid(session, glyphs, keymap)
         self._panel = BatchPanel(glyphs=glyphs)
-        self._composer = Composer(session, keymap)
+        self.composer = Composer(session, keymap)
         self._status = StatusBar(link, keymap)
         self._tabs = TabStrip(session, glyphs)
-        self._keys = KeyBar(keymap)
+        self.key_bar = KeyBar(keymap)
 
     def compose(self) -> ComposeResult:
         yield self._status
         yield self._tabs
-        yield self._grid
+        yield self.grid
         yield self._panel
-        yield self._composer
-        yield self._keys
+        yield self.composer
+        yield self.key_bar
         yield Static("needs 20x6 or more", id="no-room", markup=False)
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)
         self.set_interval(QUIET_PERIOD, self._draw_quiet)
         self.link.on_change = self._draw_engine
-        self._composer.focus()
-        self._describe()
+        self.composer.focus()
+        self.describe()
 
     def on_resize(self) -> None:
         self._fit()
 
     def on_descendant_focus(self) -> None:
-        typing = self.focused is self._composer
-        self._keys.switch(Context.COMPOSER if typing else Context.PANES)
+        typing = self.focused is self.composer
+        self.key_bar.switch(Context.COMPOSER if typing else Context.PANES)
 
     async def on_key(self, event: events.Key) -> None:
         """A key that no widget has the focus for means what it last meant."""
         if self.focused is None:
-            await act_on_key(self, event, self.keymap.calls(self._keys.context))
+            await act_on_key(self, event, self.keymap.calls(self.key_bar.context))
 
     def on_pane_activated(self, event: Pane.Activated) -> None:
         if event.conversation is not self.session.active:
-            self._activate(event.conversation)
+            self.activate(event.conversation)
 
     def send(self, prompt: str) -> None:
         """Send to wherever the target says; while an engine is missing the prompts wait."""
@@ -122,33 +119,29 @@ class Workbench(Reading):
             self.runs.send(pane, prompt)
         self._draw_panes()
 
-    @property
-    def transcript(self) -> Transcript:
-        return self._grid.active.transcript
-
     # ---- drawing
 
     def _fit(self) -> None:
         chrome = Chrome.of(*self.app.size)
-        zoomed = self._grid.zoomed
+        zoomed = self.grid.zoomed
         self.set_class(chrome.line_only, "-line-only")
         self.set_class(chrome.bare, "-bare")
         wanted = chrome.panel if self.panel_mode is None else self.panel_mode
         self._panel.mode = Mode.OFF if chrome.bare or zoomed else wanted
         self.set_class(self._panel.mode is Mode.FULL, "-full-panel")
-        self._grid.lay_out()
-        self.set_class(self._grid.paged, "-paged")
+        self.grid.lay_out()
+        self.set_class(self.grid.paged, "-paged")
 
-    def _describe(self) -> None:
+    def describe(self) -> None:
         """Redo everything that shows names, targets and which pane is active."""
         self._fit()
-        self._grid.describe()
-        self._composer.describe()
+        self.grid.describe()
+        self.composer.describe()
         self._tabs.refresh_tabs()
 
     def _draw_panes(self) -> None:
         for run in self.runs:
-            self._grid.pane_of(run.pane).show_progress(run)
+            self.grid.pane_of(run.pane).show_progress(run)
         self._tabs.refresh_tabs()
 
     def _draw_engine(self) -> None:
@@ -164,22 +157,15 @@ class Workbench(Reading):
         if not self.runs:
             self._draw_engine()
 
-    @property
-    def _quit_key(self) -> str:
-        return self.keymap.name("quit", self._keys.context)
-
-    def say(self, text: str) -> None:
-        self.notify(text, timeout=3, markup=False)
-
     # ---- running
 
     def _begun(self, run: Run) -> None:
-        self._grid.pane_of(run.pane).begin(run)
+        self.grid.pane_of(run.pane).begin(run)
         self._ticker.resume()
 
     def _tick(self) -> None:
         for run in self.runs:
-            pane = self._grid.pane_of(run.pane)
+            pane = self.grid.pane_of(run.pane)
             pane.advance(run)
             if run.over:
                 pane.end(run)
@@ -194,27 +180,27 @@ class Workbench(Reading):
     def _keep_prompt(self, run: Run) -> None:
         """A refused prompt goes back to the composer, unless something else is typed there."""
         refused = run.turn.status is TurnStatus.FAILED and not run.turn.answer
-        if refused and not self._composer.text:
-            self._composer.put(run.turn.prompt)
+        if refused and not self.composer.text:
+            self.composer.put(run.turn.prompt)
 
     # ---- actions: typing and sending
 
     def action_send(self) -> None:
-        if self._composer.text.strip():
-            self.send(self._composer.take())
+        if self.composer.text.strip():
+            self.send(self.composer.take())
 
     def action_newline(self) -> None:
-        self._composer.insert("\n")
+        self.composer.insert("\n")
 
     def action_leave(self) -> None:
-        self.set_focus(self._grid.active)
+        self.set_focus(self.grid.active)
 
     def action_compose(self) -> None:
-        self.set_focus(self._composer)
+        self.set_focus(self.composer)
 
     def action_step_back(self) -> None:
         """One step for each press, and never out of the app."""
-        composer = self._composer
+        composer = self.composer
         selected = composer.selected_text or self.get_selected_text()
         if selected:
             self._copy(selected)
@@ -224,9 +210,9 @@ class Workbench(Reading):
             self.session.remember(composer.take())
             self.say("cleared; Up brings it back")
         elif not self._stop_active():
-            stop_all = self.keymap.name("stop_all", Context.PANES)
+            stop_all = self.key("stop_all", Context.PANES)
             others = f"{stop_all} in the panes stops all; " if self.runs else ""
-            self.say(f"{others}{self._quit_key} quits")
+            self.say(f"{others}{self.key('quit')} quits")
 
     def action_stop(self) -> None:
         if not self._stop_active():
@@ -249,104 +235,11 @@ class Workbench(Reading):
         if not self.runs.again(self.session.active):
             self.say("this pane is busy" if self.session.active.busy else "nothing to send again")
 
-    def action_target(self) -> None:
-        self.session.toggle_target()
-        self._describe()
-
-    def action_choose(self) -> None:
-        self.session.toggle_chosen(self.session.active)
-        self._describe()
-
-    def action_choose_all(self) -> None:
-        self.session.target = Target.ALL
-        self._describe()
-
-    # ---- actions: panes
-
-    def _activate(self, conversation: Conversation) -> None:
-        self.session.active = conversation
-        self._describe()
-        if isinstance(self.focused, Pane) or self.focused is None:
-            self.set_focus(self._grid.active)
-
-    def action_go(self, number: str) -> None:
-        conversation = self.session.numbered(int(number))
-        if conversation is not None:
-            self._activate(conversation)
-
-    def action_next_pane(self) -> None:
-        self._activate(self.session.neighbour(+1))
-
-    def action_previous_pane(self) -> None:
-        self._activate(self.session.neighbour(-1))
-
-    def action_page_back(self) -> None:
-        self._activate(self.session.neighbour(-self._grid.plan.per_page))
-
-    def action_page_on(self) -> None:
-        self._activate(self.session.neighbour(+self._grid.plan.per_page))
-
-    async def action_add_pane(self) -> None:
-        conversation = self.session.add(self.session.active.params)
-        if conversation is None:
-            self.say(f"{MAX_PANES} panes are as many as there are")
-            return
-        await self._grid.add(conversation)
-        self._activate(conversation)
-
-    def action_close_pane(self) -> None:
-        pane = self.session.active
-        if len(self.session.panes) == 1:
-            self.say(f"the last pane stays; {self._quit_key} quits")
-        elif pane.turns:
-            state = "is answering" if pane.busy else f"holds {_counted(len(pane.turns), 'answer')}"
-            question = f"Pane {pane.label} {state}. Close it all the same?"
-            self.app.push_screen(Confirm(question, "close"), self._close_if)
-        else:
-            self._close_if(True)
-
-    def _close_if(self, confirmed: bool | None) -> None:
-        if confirmed:
-            self.run_worker(self._close(self.session.active), group="close", exit_on_error=False)
-
-    async def _close(self, pane: Conversation) -> None:
-        await self.runs.close(pane)
-        widget = self._grid.pane_of(pane)
-        if self.session.close(pane):
-            self._activate(self.session.active)  # first, or the focus would go where it likes
-            await widget.remove()
-
-    def action_zoom(self) -> None:
-        if self._unzoom is None:
-            self._unzoom = self._grid.active.keep_scroll()
-        self._grid.zoomed = not self._grid.zoomed
-        self._describe()
-        if not self._grid.zoomed:
-            self.call_after_refresh(self._unzoom)
-            self._unzoom = None
-
-    def action_params(self) -> None:
-        from dspark_tui.screens.params import ParamsForm
-
-        pane = self.session.active
-
-        def apply(params: PaneParams | None) -> None:
-            if params is not None:
-                pane.params = params
-                self._describe()
-
-        self.app.push_screen(ParamsForm(pane), apply)
-
     # ---- actions: the whole workbench
 
     def action_panel(self) -> None:
         self.panel_mode = self._panel.mode.next
         self._fit()
-
-    def action_layout(self) -> None:
-        self._grid.layout_mode = self._grid.layout_mode.next
-        self._describe()
-        self.say(f"layout: {self._grid.layout_mode}")
 
     def action_help(self) -> None:
         from dspark_tui.screens.help import Help
@@ -381,11 +274,7 @@ class Workbench(Reading):
             self.app.exit()
 
     def action_quit_if_empty(self) -> None:
-        if self._composer.text:
-            self._composer.action_delete_right()
+        if self.composer.text:
+            self.composer.action_delete_right()
         else:
             self.action_quit()
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -135,7 +135,7 @@ async def test_panes_come_and_go_up_to_eight_and_keep_their_numbers(open_bench: 
         await bench.press("plus")
         await bench.until(lambda: len(bench.workbench.session.panes) == 8)
         assert bench.workbench.session.active.number == 3
-        assert [pane.id for pane in bench.workbench._grid.children][2] == "pane-3"
+        assert [pane.id for pane in bench.workbench.grid.children][2] == "pane-3"
 
 
 async def test_closing_a_busy_pane_asks_and_frees_its_slot(open_bench: OpenBench) -> None:
@@ -222,7 +222,7 @@ async def test_f4_goes_through_the_layouts(open_bench: OpenBench) -> None:
     async with open_bench(size=(160, 50), settings=panes(4)) as bench:
         shapes = []
         for _ in Layout:
-            shapes.append((bench.workbench._grid.plan.columns, bench.workbench._grid.plan.rows))
+            shapes.append((bench.workbench.grid.plan.columns, bench.workbench.grid.plan.rows))
             await bench.press("f4")
         assert shapes[0] == (4, 1)
         assert (1, 1) in shapes

@@ -1,0 +1,46 @@
+"""What the workbench's topics work on: the session, what runs, and the widgets that show it."""
+
+from __future__ import annotations
+
+from textual.screen import Screen
+
+from dspark_tui.actions import Context
+from dspark_tui.keymap import Keymap
+from dspark_tui.link import EngineLink
+from dspark_tui.runs import Runs
+from dspark_tui.session import Conversation, Session
+from dspark_tui.widgets.composer import Composer
+from dspark_tui.widgets.key_bar import KeyBar
+from dspark_tui.widgets.pane import Pane
+from dspark_tui.widgets.pane_grid import PaneGrid
+
+
+class Desk(Screen[None]):
+    """Base of the classes that each hold one topic's actions; `Workbench` joins and draws them."""
+
+    session: Session
+    link: EngineLink
+    runs: Runs
+    keymap: Keymap
+    grid: PaneGrid
+    composer: Composer
+    key_bar: KeyBar
+
+    def say(self, text: str) -> None:
+        """Tell the person something in passing."""
+        self.notify(text, timeout=3, markup=False)
+
+    def describe(self) -> None:
+        """Redo everything that shows names, targets and which pane is active."""
+        raise NotImplementedError
+
+    def activate(self, conversation: Conversation) -> None:
+        """Make it the active pane; the focus follows unless it is in the composer."""
+        self.session.active = conversation
+        self.describe()
+        if isinstance(self.focused, Pane) or self.focused is None:
+            self.set_focus(self.grid.active)
+
+    def key(self, id: str, context: Context | None = None) -> str:
+        """How the action's key is called, where the person is now unless `context` says."""
+        return self.keymap.name(id, context or self.key_bar.context)
