@@ -6,17 +6,22 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 from httpx_sse import EventSource, SSEError
 
+from engine.proof.endings import end_tokens
 from engine.proof.traffic import Ask, Record
 
 CONNECT_WITHIN = 10.0
 WARM_UP = Ask("Write one sentence about the sea.", 8, source="bench warm-up")
+ONE_WORD = Ask("Answer with the one word: yes", 12, source="bench warm-up")
+"""Ends early wherever nothing keeps an answer from ending."""
+FORBIDDEN = -100
+"""Bias of a token that must not come."""
 TRIES = 3
 """Of the warm-up on a server that says it is busy or broken just now."""
 TRY_AGAIN_AFTER = 1.0
@@ -43,13 +48,19 @@ FAILURES = (TimeoutError, httpx.HTTPError, RefusedError, *MALFORMED)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Options not every server takes. fixed_length: those that keep an answer from ending early."""
+    """Options not every server takes. fixed_length: those that keep an answer from ending early.
+    ends: the tokens that `logit_bias` forbids."""
 
     fixed_length: tuple[str, ...]
     usage: bool
+    ends: tuple[int, ...] = ()
 
     def options(self, ask: Ask) -> dict[str, Any]:
-        values: dict[str, Any] = {"ignore_eos": True, "min_tokens": ask.max_tokens}
+        values: dict[str, Any] = {
+            "ignore_eos": True,
+            "min_tokens": ask.max_tokens,
+            "logit_bias": {str(token): FORBIDDEN for token in self.ends},
+        }
         options = {name: values[name] for name in self.fixed_length}
         if self.usage and ask.stream:
             options["stream_options"] = {"include_usage": True}
@@ -117,6 +128,7 @@ class Endpoint:
         try:
             self.model = self.model or await self._first_model()
             await self._warm_up()
+            await self._forbid_ends()
         except FAILURES as error:
             raise UnusableServerError(f"{self._place}: {self._explained(error)}") from None
 
@@ -141,23 +153,45 @@ class Endpoint:
         for dialect in DIALECTS:
             self.dialect = dialect
             try:
-                await self._patient_warm_up()
+                await self._patiently(WARM_UP)
             except RefusedError as error:
                 if error.status not in (400, 422) or dialect is DIALECTS[-1]:
                     raise
             else:
                 return
 
-    async def _patient_warm_up(self) -> None:
+    async def _forbid_ends(self) -> None:
+        """Where the options taken did nothing, forbid the tokens that end an answer.
+
+        A server may take an option and not act on it, so an answer is looked at.
+        """
+        if not await self._ends_early():
+            return
+        plain, ends = self.dialect, await end_tokens(self._http, self.model)
+        if not ends:
+            return
+        taken = (*plain.fixed_length, "logit_bias")
+        self.dialect = replace(plain, fixed_length=taken, ends=ends)
+        try:
+            await self._patiently(ONE_WORD)
+        except RefusedError:
+            self.dialect = plain
+
+    async def _ends_early(self) -> bool:
+        return (await self._patiently(ONE_WORD)).tokens < ONE_WORD.max_tokens
+
+    async def _patiently(self, ask: Ask) -> Record:
         for attempt in range(TRIES):
+            record = Record(ask)
             try:
-                await self._exchange(Record(WARM_UP))
-                return
+                await self._exchange(record)
+                break
             except RefusedError as error:
                 passing = error.status == 429 or error.status >= 500
                 if not passing or attempt == TRIES - 1:
                     raise
                 await asyncio.sleep(TRY_AGAIN_AFTER)
+        return record
 
     async def _exchange(self, record: Record) -> None:
         loop, ask = asyncio.get_running_loop(), record.ask

@@ -76,7 +76,7 @@ def test_a_server_gets_its_verdict_on_screen_in_json_and_as_exit_code(
 def test_what_is_sent_is_equal_greedy_different_and_as_asked(tmp_path: Path) -> None:
     with ThreadedLoopback(BATCH) as server:
         bench(server.url, *QUICK, "--probes", "none", "--seed", "5", "--model", "mine")
-    warm_up, *sweep = server.asked
+    warm_up, _, *sweep = server.asked
     assert len(sweep) == 1 + 2 + 4
     prompts = [body["messages"][0]["content"] for body in sweep]
     assert len({prompt[:10] for prompt in prompts}) == len(prompts)
@@ -109,6 +109,32 @@ def test_refused_options_are_dropped_for_good_and_early_ends_are_said(
     assert refusals == 2
 
 
+def test_an_end_that_options_do_not_stop_is_forbidden_by_its_token(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    deaf = Manners(ignored=frozenset({"ignore_eos"}), ends_early=7, ends=23)
+    with ThreadedLoopback(BATCH, deaf) as server:
+        bench(server.url, *QUICK, "--probes", "none", "--json", file)
+    assert report_of(file).fixed_length == ["ignore_eos", "min_tokens", "logit_bias"]
+    assert all(body["logit_bias"] == {"23": -100} for body in server.asked[2:])
+    assert all("logit_bias" not in body for body in server.asked[:2])
+
+
+@pytest.mark.parametrize("refused", [frozenset(), frozenset({"logit_bias"})])
+def test_where_the_end_cannot_be_forbidden_the_early_ends_are_said(
+    tmp_path: Path, refused: frozenset[str]
+) -> None:
+    file = tmp_path / "report.json"
+    deaf = Manners(
+        ignored=frozenset({"ignore_eos"}), ends_early=7, ends=23 if refused else None,
+        refused=refused,
+    )  # fmt: skip
+    with ThreadedLoopback(BATCH, deaf) as server:
+        bench(server.url, *QUICK, "--probes", "none", "--json", file)
+    report = report_of(file)
+    assert report.fixed_length == ["ignore_eos", "min_tokens"]
+    assert any("in spite of ignore_eos and min_tokens" in note for note in report.notes)
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -139,16 +165,16 @@ def test_a_server_that_never_answers_well_is_one_line_and_exit_1(
 @pytest.mark.parametrize(
     ("fault", "spare", "code"),
     [
-        (Fault.ERROR_500, 6, 0),
-        (Fault.DROPS, 2, 2),
-        (Fault.ENDLESS, 2, 2),
-        (Fault.GARBAGE, 1, 1),
+        (Fault.ERROR_500, 7, 0),
+        (Fault.DROPS, 3, 2),
+        (Fault.ENDLESS, 3, 2),
+        (Fault.GARBAGE, 2, 1),
     ],
 )
 def test_what_fails_on_the_way_is_left_out_and_counted(
     fault: Fault, spare: int, code: int, tmp_path: Path
 ) -> None:
-    """One warm-up, one alone, two together; the rest as the server lets us."""
+    """Two to warm up, one alone, two together; the rest as the server lets us."""
     file = tmp_path / "report.json"
     with ThreadedLoopback(BATCH, Manners(fault, spare)) as server:
         found = bench(
@@ -157,7 +183,7 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
     assert found == code
     report = report_of(file)
     assert report.failed_requests > 0
-    assert report.usable_requests == spare - 1
+    assert report.usable_requests == spare - 2
     assert len(report.failures) == 1
     if code:
         assert report.verdict is Name.INCONCLUSIVE

@@ -42,13 +42,16 @@ class Fault(StrEnum):
 class Manners:
     """How the server speaks. spare: requests served well before the fault sets in. refused: options
     it answers with 400. usage: whether it counts. ends_early: tokens after which an answer stops
-    unless told to go on. models: whether it lists any."""
+    unless told to go on. ignored: options it takes and does nothing about. ends: its end token by
+    `/tokenize`, None where it serves none. models: whether it lists any."""
 
     fault: Fault = Fault.NONE
     spare: int = 0
     refused: frozenset[str] = frozenset()
     usage: bool = True
     ends_early: int | None = None
+    ignored: frozenset[str] = frozenset()
+    ends: int | None = None
     models: bool = True
 
 
@@ -99,11 +102,21 @@ class LoopbackServer:
         if head[0].startswith("GET"):
             models = {"data": [{"id": "simulated"}]} if self.manners.models else {"models": []}
             _whole(writer, 200, json.dumps(models))
+        elif "/tokenize" in head[0]:
+            self._tokenize(json.loads(body)["content"], writer)
         else:
             asked = json.loads(body)
             self.asked.append(asked)
             await self._answer(asked, arrived, writer)
         await writer.drain()
+
+    def _tokenize(self, text: str, writer: asyncio.StreamWriter) -> None:
+        """Only `</s>` is one token here."""
+        if self.manners.ends is None:
+            _whole(writer, 404, _error("no such path"))
+        else:
+            tokens = [self.manners.ends] if text == "</s>" else [1, 2, 3]
+            _whole(writer, 200, json.dumps({"tokens": tokens}))
 
     async def _answer(
         self, asked: dict[str, Any], arrived: float, writer: asyncio.StreamWriter
@@ -183,7 +196,8 @@ class LoopbackServer:
 
     def _record(self, asked: dict[str, Any]) -> Record:
         tokens = int(asked["max_tokens"])
-        if self.manners.ends_early and not asked.get("ignore_eos"):
+        told = {"ignore_eos", "logit_bias"} & asked.keys() - self.manners.ignored
+        if self.manners.ends_early and not told:
             tokens = min(tokens, self.manners.ends_early + len(self.asked) % 5)
         return Record(Ask("", tokens, stream=bool(asked.get("stream"))))
 

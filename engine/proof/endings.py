@@ -1,0 +1,48 @@
+"""Which tokens end an answer, asked of the server's own tokenizer."""
+
+from __future__ import annotations
+
+import httpx
+
+END_TEXTS = (
+    "<|im_end|>",
+    "<|endoftext|>",
+    "</s>",
+    "<eos>",
+    "<end_of_turn>",
+    "<|eot_id|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|return|>",
+    "<｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>",
+)
+"""How the families' vocabularies spell the end of a turn or of the text."""
+
+
+async def end_tokens(http: httpx.AsyncClient, model: str) -> tuple[int, ...]:
+    """Ids of the end texts this vocabulary has as one token; () where `/tokenize` is not served.
+
+    llama.cpp's and vLLM's ways of asking go out together; each reads its own.
+    Raises httpx.HTTPError.
+    """
+    found = set()
+    for text in END_TEXTS:
+        response = await http.post(
+            "/tokenize",
+            json={
+                "model": model,
+                "content": text,
+                "prompt": text,
+                "add_special": False,
+                "add_special_tokens": False,
+                "parse_special": True,
+            },
+            timeout=10.0,
+        )
+        if not response.is_success:
+            return ()
+        match response.json():
+            case {"tokens": [int(token)]}:
+                found.add(token)
+    return tuple(sorted(found))
