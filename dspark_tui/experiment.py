@@ -75,12 +75,12 @@ class Experiment:
 
     @property
     def size(self) -> str:
-        """How many cells and why, in words."""
+        """How many requests and why, in words."""
         factors = [_count(len(self.prompts), "prompt")]
         if self.variables:
             factors.append(_count(len(self.inputs), "input"))
         factors.append(_count(len(self.params), "parameter set"))
-        return f"{_count(self.count, 'cell')} = {' × '.join(factors)}"
+        return f"{' x '.join(factors)} = {_count(self.count, 'request')}"
 
     def cells(self) -> Iterator[Cell]:
         """All of them. Neighbours differ in their parameters first: they ask the same."""

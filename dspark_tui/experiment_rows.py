@@ -12,6 +12,9 @@ PASS, FAIL = "pass", "fail"
 RESULT = "result"
 """The column that says whether all assertions hold; only there if there are any."""
 
+RATING = "rating"
+"""The column for what a person thinks of an answer, from 1 to 5; empty until they say."""
+
 INPUT, ASSERTION = "input.", "assert: "
 """What columns of variables and of assertions begin with."""
 
@@ -24,7 +27,7 @@ def columns_of(experiment: Experiment) -> tuple[str, ...]:
         *(f"{INPUT}{name}" for name in experiment.variables),
         *("text", "reason", "tokens", "prompt_tokens", "cached_tokens", "ttft", "seconds"),
         *([*judged, RESULT] if judged else []),
-        *("model", KEY),
+        *(RATING, "model", KEY),
     )
 
 
@@ -79,7 +82,7 @@ class RowMaker:
             if not column.startswith(ASSERTION) and column != RESULT:
                 raise ResultError(
                     f"the results there are another experiment's (column {column!r}); "
-                    "give another --out"
+                    "choose another file"
                 )
         return row
 

@@ -29,7 +29,10 @@ RETRY_DELAYS = (1.0, 3.0, 9.0)
 
 
 class Listener(Protocol):
-    """Told of each cell as it ends."""
+    """Told of each cell as it begins, once for every try, and as it ends."""
+
+    def began(self, cell: Cell, answer: Answer) -> None:
+        """answer: grows from now on."""
 
     def answered(self, cell: Cell, answer: Answer) -> None: ...
 
@@ -64,7 +67,7 @@ async def slots_of(client: EngineClient) -> int | None:
 async def _work(client: EngineClient, waiting: Iterator[Cell], listener: Listener) -> None:
     for cell in waiting:
         try:
-            answer = await _answer(client, cell)
+            answer = await _answer(client, cell, listener)
         except ConnectionLostError:
             raise
         except ClientError as error:
@@ -73,11 +76,12 @@ async def _work(client: EngineClient, waiting: Iterator[Cell], listener: Listene
             listener.answered(cell, answer)
 
 
-async def _answer(client: EngineClient, cell: Cell) -> Answer:
+async def _answer(client: EngineClient, cell: Cell, listener: Listener) -> Answer:
     """The whole answer; what broke off is asked again from its start."""
     messages = [*opening(cell.params.system), {"role": "user", "content": cell.message}]
     for delay in (*RETRY_DELAYS, None):
         answer = Answer()
+        listener.began(cell, answer)
         try:
             await answer.receive(client, messages, cell.params, cell.label)
             break

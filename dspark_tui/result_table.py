@@ -188,7 +188,9 @@ class ResultTable:
         return ResultError(f"{tilde(self.path)} can't be {what}: {error.strerror or error}")
 
     def _foreign(self, why: str) -> ResultError:
-        return ResultError(f"{tilde(self.path)} is no table of results ({why}); give another --out")
+        return ResultError(
+            f"{tilde(self.path)} is no table of results ({why}); choose another file"
+        )
 
 
 def _known(header: list[str]) -> list[str]:

@@ -91,15 +91,16 @@ async def _run(
     """slots: how many to ask at once where the server doesn't say. Raises HeadlessError,
     ResultError."""
     from dspark_tui.commands.run_report import RunReport
+    from dspark_tui.experiment_results import Results
     from dspark_tui.experiment_rows import RowMaker
     from dspark_tui.experiment_run import run_cells, slots_of
 
     async with engine as client:
         maker = RowMaker(experiment, await client.first_model())
-        table.replace(settled := maker.settled(rows))
+        results = Results(maker, table, rows)
         slots = await slots_of(client) or slots
-        with RunReport(maker, table, settled) as report:
-            await run_cells(client, report.missing, slots, report)
+        with RunReport(results, table.path) as report:
+            await run_cells(client, results.missing, slots, report)
     if report.refused:
         return FAILED
     return NOT_PASSED if report.not_passed else PASSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,24 +13,24 @@ from rich.text import Text
 from dspark_tui.answer import Answer
 from dspark_tui.client import ClientError
 from dspark_tui.experiment import Cell
-from dspark_tui.experiment_rows import RowMaker, broken_in
+from dspark_tui.experiment_results import Results
+from dspark_tui.experiment_rows import broken_in
 from dspark_tui.foreign import drawable
 from dspark_tui.live import Aggregate
 from dspark_tui.paths import tilde
 from dspark_tui.plain import outcome
-from dspark_tui.result_table import KEY, ResultTable, Row
 
 
 class RunReport:
-    """Takes answers in. missing: cells without a row so far. not_passed: rows that break an
-    assertion, those of earlier runs included. refused: cells that got no answer.
+    """Takes answers in. not_passed: rows that break an assertion, those of earlier runs included.
+    refused: cells that got no answer.
     """
 
-    def __init__(self, maker: RowMaker, table: ResultTable, rows: Sequence[Row]) -> None:
-        self._maker, self._table = maker, table
-        there = {row[KEY]: row for row in rows if row[KEY] in maker.cells}
-        self.missing = [cell for key, cell in maker.cells.items() if key not in there]
-        self.not_passed = sum(bool(broken_in(row)) for row in there.values())
+    def __init__(self, results: Results, path: Path) -> None:
+        """path: of the file the results are in."""
+        self._results, self._path = results, path
+        there = results.rows
+        self.not_passed = sum(bool(broken_in(row)) for _, row in there)
         self.refused = 0
         self._there, self._tokens = len(there), 0
         self._started: float | None = None
@@ -41,11 +41,11 @@ class RunReport:
             *columns, TimeElapsedColumn(), console=self._console, transient=True,
             disable=not self._console.is_terminal,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=len(maker.cells), completed=self._there)
+        self._task = self._bar.add_task("", total=results.count, completed=self._there)
 
     def __enter__(self) -> Self:
         if self._there:
-            self._say(f"{self._there} are in {tilde(self._table.path)} already")
+            self._say(f"{self._there} are in {tilde(self._path)} already")
         self._bar.start()
         return self
 
@@ -58,10 +58,12 @@ class RunReport:
         self._bar.stop()
         self._sum_up()
 
+    def began(self, cell: Cell, answer: Answer) -> None:
+        """Only ends are news."""
+
     def answered(self, cell: Cell, answer: Answer) -> None:
         """Raises ResultError."""
-        row = self._maker.row(cell, answer)
-        self._table.append(row)
+        row = self._results.add(cell, answer)
         self._there += 1
         self._tokens += answer.tokens or 0
         self._started = min(answer.sent, self._started or answer.sent)
@@ -84,7 +86,7 @@ class RunReport:
 
     @property
     def _place(self) -> str:
-        return f"{self._there} of {len(self._maker.cells)}"
+        return f"{self._there} of {self._results.count}"
 
     def _advance(self) -> None:
         news = [f"{self._aggregate.rate:.1f} tok/s"]
@@ -97,8 +99,8 @@ class RunReport:
         if total.tokens:
             self._say(f"{total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s")
         verdict = f", {self.not_passed} of them fail" if self.not_passed else ""
-        self._say(f"{self._place} cells are in {tilde(self._table.path)}{verdict}")
-        if self._there < len(self._maker.cells):
+        self._say(f"{self._place} cells are in {tilde(self._path)}{verdict}")
+        if self._there < self._results.count:
             self._say("the same command asks for the rest")
 
     def _say(self, line: str) -> None:

@@ -82,6 +82,9 @@ class Counting:
     count = 0
     text = ""
 
+    def began(self, cell: Cell, answer: Answer) -> None:
+        pass
+
     def answered(self, cell: Cell, answer: Answer) -> None:
         self.count += 1
         self.text = answer.text
@@ -123,7 +126,7 @@ def test_every_cell_becomes_a_row_and_a_second_run_asks_for_none(
     out_text, error = capsys.readouterr()
     assert out_text == ""
     lines = error.splitlines()
-    assert lines[0] == "12 cells = 1 prompt × 12 inputs × 1 parameter set"
+    assert lines[0] == "1 prompt x 12 inputs x 1 parameter set = 12 requests"
     assert lines[1].startswith("1 of 12  prompt 1 / w")
     assert "12 are in" in error
     assert "\x1b" not in error
@@ -276,7 +279,7 @@ def test_a_dry_run_counts_and_starts_nothing(
 ) -> None:
     monkeypatch.chdir(experiment.parent)
     assert run(experiment, "--dry-run") == 0
-    assert capsys.readouterr().err == "12 cells = 1 prompt × 12 inputs × 1 parameter set\n"
+    assert capsys.readouterr().err == "1 prompt x 12 inputs x 1 parameter set = 12 requests\n"
     assert sorted(path.name for path in experiment.parent.iterdir()) == ["e.toml"]
 
 

@@ -59,7 +59,7 @@ def test_prompts_times_inputs_times_parameter_sets(written: Written) -> None:
     """)
     experiment = load(path)
     cells = list(experiment.cells())
-    assert experiment.size == "8 cells = 2 prompts × 2 inputs × 2 parameter sets"
+    assert experiment.size == "2 prompts x 2 inputs x 2 parameter sets = 8 requests"
     assert [cell.number for cell in cells] == list(range(1, 9))
     assert [cell.message for cell in cells[::2]] == ["a 1", "b 2.5", "a!", "b!"]
     assert {cell.params.max_tokens for cell in cells} == {9}

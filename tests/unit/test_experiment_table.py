@@ -104,7 +104,7 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     before = path.read_bytes()
-    with pytest.raises(ResultError, match="give another --out"):
+    with pytest.raises(ResultError, match="choose another file"):
         ResultTable(path, COLUMNS).rows()
     assert path.read_bytes() == before
 
