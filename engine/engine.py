@@ -92,6 +92,13 @@ class Engine:
             self._inbox.put(partial(loop.cancel, request_id))
             return True
 
+    def pause(self, paused: bool) -> None:
+        """Hold admissions, or go on with them. Running requests go on; new ones wait in the queue.
+
+        Raises EngineUnavailableError where nothing can run anyway.
+        """
+        self._inbox.put(partial(self._available().pause, paused))
+
     def subscribe(self, notify: Callable[[], None]) -> Subscription:
         return self._bus.subscribe(notify)
 

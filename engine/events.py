@@ -109,6 +109,7 @@ class Snapshot:
     requests: tuple[RequestState, ...] = ()  # queued and running, then the latest finished
     capabilities: tuple[Capability, ...] = ()
     pid: int = 0
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,32 @@ class Status:
     progress: Progress | None = None
     error: str | None = None
     model: ModelInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Admissions are held from now on, or no longer. What runs goes on either way."""
+
+    name: ClassVar[str] = "paused"
+    time: float
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a server that publishes no events tells of its load; our own engine never sends this.
+
+    source: where it tells it. slots: how many it has. kv_usage: share of its K/V memory in use.
+    None where it doesn't say.
+    """
+
+    name: ClassVar[str] = "load"
+    time: float
+    source: str
+    slots: int | None = None
+    running: int | None = None
+    waiting: int | None = None
+    kv_usage: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +243,8 @@ class Warning:
 Event = (
     Snapshot
     | Status
+    | Paused
+    | Load
     | Queued
     | Waiting
     | Admitted

@@ -16,6 +16,7 @@ from engine.events import (
     Event,
     Finished,
     FirstToken,
+    Paused,
     Phase,
     Prefill,
     Status,
@@ -28,7 +29,14 @@ from engine.models.load import LoadedModel
 from engine.prefill import PromptReader
 from engine.row import Row
 from engine.scheduler import PrefillBudget, Scheduler
-from engine.types import ContextLengthError, EngineSettings, FinishReason, GenerationRequest, Sink
+from engine.types import (
+    ContextLengthError,
+    EngineSettings,
+    FinishReason,
+    GenerationRequest,
+    Scored,
+    Sink,
+)
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +80,8 @@ class Loop:
 
     @property
     def idle(self) -> bool:
-        return not self._rows
+        """Is there nothing to do until somebody wants something?"""
+        return not self._rows or (self._scheduler.paused and not self._scheduler.running)
 
     @property
     def running(self) -> int:
@@ -112,6 +121,12 @@ class Loop:
     def cancel(self, request_id: str) -> None:
         if row := self._rows.get(request_id):
             self._finish(row, FinishReason.CANCELLED)
+
+    def pause(self, paused: bool) -> None:
+        """Hold admissions, or go on with them."""
+        if paused is not self._scheduler.paused:
+            self._scheduler.paused = paused
+            self._publish(Paused(self._clock.now(), paused))
 
     def turn(self) -> None:
         """One round. A failure ends the rows that were running, and only those."""
@@ -189,14 +204,14 @@ class Loop:
 
     def _hand_out(self, step: Step) -> None:
         started = max(step.launched_at, self._last_read)
-        tokens = step.read()
+        picked = step.read()
         now = self._last_read = self._clock.now()
-        live = [(row, t) for row, t in zip(step.rows, tokens, strict=True) if not row.finished]
+        live = [(row, p) for row, p in zip(step.rows, picked, strict=True) if not row.finished]
         if not live:
             return
         self._note_step(step, [row for row, _ in live], now, (now - started) * 1000)
-        for row, token in live:
-            self._accept(row, token)
+        for row, (token, scored) in live:
+            self._accept(row, token, scored)
         self._failures = 0
 
     def _note_step(self, step: Step, rows: list[Row], now: float, milliseconds: float) -> None:
@@ -208,12 +223,12 @@ class Loop:
         gained = {row.request.id: 1 for row in rows}
         self._publish(StepEvent(now, "decode", len(step.rows), gained, milliseconds))
 
-    def _accept(self, row: Row, token: int) -> None:
+    def _accept(self, row: Row, token: int, scored: Scored | None) -> None:
         """Give a row its token; whatever it raises ends this row only."""
         try:
             if row.failure is not None:
                 raise row.failure
-            reason = row.accept(token, self._eos)
+            reason = row.accept(token, self._eos, scored)
         except Exception as error:
             log.exception("request %s failed", row.request.id)
             self._finish(row, FinishReason.ERROR, _one_line(error))

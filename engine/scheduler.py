@@ -25,10 +25,12 @@ class Scheduler:
 
     kv_budget: tokens of K/V the device can hold. Rows share one buffer as long as its longest row,
     so `n` rows are charged n times the largest reservation (prompt + max_tokens) among them.
+    paused: nobody is admitted; what runs goes on.
     """
 
     slots: int
     kv_budget: int
+    paused: bool = False
     queue: deque[GenerationRequest] = field(default_factory=deque)
     _free: list[int] = field(default_factory=list)
     _reserved: dict[str, int] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Scheduler:
     def admit(self) -> list[Admission]:
         """Take requests from the queue while slots and memory last, lowest slot first."""
         admitted = []
-        while self.queue and self._free and self._fits_now(self.queue[0]):
+        while not self.paused and self.queue and self._free and self._fits_now(self.queue[0]):
             request = self.queue.popleft()
             slot = heapq.heappop(self._free)
             self._slot_of[request.id] = slot
@@ -57,7 +59,7 @@ class Scheduler:
 
     def blocked(self) -> GenerationRequest | None:
         """The head of the queue if a slot is free but memory is not, else None."""
-        return self.queue[0] if self.queue and self._free else None
+        return self.queue[0] if self.queue and self._free and not self.paused else None
 
     def drop_queued(self, request_id: str) -> bool:
         """Remove a request that is still queued; False if it isn't."""

@@ -15,7 +15,9 @@ from engine.events import (
     Event,
     Finished,
     FirstToken,
+    Load,
     ModelInfo,
+    Paused,
     Phase,
     Prefill,
     Progress,
@@ -42,6 +44,8 @@ class EngineState:
     slots: int = 0
     queue_limit: int = 0
     pid: int = 0
+    paused: bool = False
+    load: Load | None = None
     time: float = 0.0
     wall: float = 0.0
     requests: dict[str, RequestState] = field(default_factory=dict)
@@ -57,6 +61,10 @@ class EngineState:
                 self.status, self.progress = event.status, event.progress
                 self.error = event.error
                 self.model = event.model or self.model
+            case Paused():
+                self.paused = event.paused
+            case Load():
+                self.load, self.slots = event, event.slots or 0
             case Capability():
                 self.capabilities[event.feature] = event
             case Queued():
@@ -88,6 +96,7 @@ class EngineState:
             requests=tuple(self.requests.values()),
             capabilities=tuple(self.capabilities.values()),
             pid=self.pid,
+            paused=self.paused,
         )
 
     def _restore(self, snapshot: Snapshot) -> None:
@@ -95,7 +104,7 @@ class EngineState:
         self.status, self.progress = snapshot.status, snapshot.progress
         self.error, self.model = snapshot.error, snapshot.model
         self.slots, self.queue_limit = snapshot.slots, snapshot.queue_limit
-        self.pid = snapshot.pid
+        self.pid, self.paused = snapshot.pid, snapshot.paused
         self.requests = {r.request: r for r in snapshot.requests}
         self.capabilities = {c.feature: c for c in snapshot.capabilities}
 

@@ -14,6 +14,7 @@ from engine.engine import Engine
 from engine.events import EngineStatus
 from engine.server.errors import CLIENT_CLOSED, ApiError, refused
 from engine.server.generation import Generation
+from engine.server.source import source_of
 from engine.server.sse import DONE, EventStream, frame
 from engine.server.translate import generation_request
 from engine.server.wire import (
@@ -32,9 +33,6 @@ from engine.types import Delta, EngineError, Finish, FinishReason
 if TYPE_CHECKING:
     from engine.models.load import LoadedModel
 
-SOURCE_LENGTH = 64
-"""Characters kept of the label that the live panel shows."""
-
 RETRY_WHILE_LOADING = 2
 """Seconds after which asking again makes sense."""
 
@@ -49,13 +47,15 @@ async def create_chat_completion(body: ChatRequest, http: Request) -> Response:
     model = _loaded(engine)
     try:
         request = await run_in_threadpool(
-            generation_request, body, model.tokenizer, engine.longest_row, _source(http)
+            generation_request, body, model.tokenizer, engine.longest_row, source_of(http.headers)
         )
         generation = Generation(engine, request, http)
     except EngineError as error:
         raise refused(error) from error
     answer = Answer(engine, generation, request.id, model.info.id, int(time.time()))
     headers = {"X-Request-Id": request.id}
+    if engine.snapshot().paused:
+        headers["X-Dspark-Paused"] = "true"
     if body.stream:
         return EventStream(answer.frames(body.wants_usage), headers)
     completion = await answer.whole()
@@ -155,9 +155,3 @@ def _loaded(engine: Engine) -> LoadedModel:
         )
     message = state.error or "The engine is stopping."
     raise ApiError(503, message, code="engine_unavailable")
-
-
-def _source(http: Request) -> str:
-    """The label the client gave itself. Header bytes arrive as Latin-1, people write UTF-8."""
-    label = http.headers.get("x-dspark-source", "").encode("latin-1").decode("utf-8", "replace")
-    return "".join(c for c in label if c.isprintable())[:SOURCE_LENGTH]

@@ -14,9 +14,10 @@ from fastapi.responses import JSONResponse
 from engine.engine import Engine
 from engine.events import EngineStatus, Phase, Snapshot, Status, encode
 from engine.server.doorbell import Doorbell
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, refused
 from engine.server.sse import HEARTBEAT, QUIET_SECONDS, EventStream, frame
 from engine.server.wire import ModelCard, ModelList
+from engine.types import EngineError
 
 SECONDS_BETWEEN_SENDS = 0.05
 """Twenty sends a second: steps merge in the backlog meanwhile, everything else waits its turn."""
@@ -77,6 +78,18 @@ async def cancel(request_id: str, http: Request) -> dict[str, Any]:
     return {"id": request_id, "cancelled": True}
 
 
+@engine_router.post("/engine/pause")
+async def pause(http: Request) -> dict[str, Any]:
+    """Hold admissions: running requests go on, new ones are taken and wait in the queue."""
+    return _paused(http, True)
+
+
+@engine_router.post("/engine/resume")
+async def resume(http: Request) -> dict[str, Any]:
+    """Admit again, in order of arrival."""
+    return _paused(http, False)
+
+
 async def _event_frames(engine: Engine) -> AsyncIterator[bytes]:
     bell = Doorbell()
     subscription = engine.subscribe(bell.ring)
@@ -95,6 +108,15 @@ async def _event_frames(engine: Engine) -> AsyncIterator[bytes]:
         subscription.close()
 
 
+def _paused(http: Request, paused: bool) -> dict[str, Any]:
+    engine: Engine = http.app.state.engine
+    try:
+        engine.pause(paused)
+    except EngineError as error:
+        raise refused(error) from error
+    return {"paused": paused}
+
+
 def _card(http: Request) -> ModelCard:
     engine: Engine = http.app.state.engine
     model = engine.model
@@ -111,6 +133,7 @@ def _health(state: Snapshot, model_id: str) -> dict[str, Any]:
     return {
         "status": state.status,
         "error": state.error,
+        "paused": state.paused,
         "progress": asdict(state.progress) if state.progress else None,
         "model": model_id,
         "slots": state.slots,

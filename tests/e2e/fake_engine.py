@@ -15,6 +15,7 @@ from engine.events import (
     Finished,
     FirstToken,
     ModelInfo,
+    Paused,
     Progress,
     Queued,
     Snapshot,
@@ -119,6 +120,12 @@ class FakeEngine:
         self.cancelled.append(id)
         self._finish(id, sink, FinishReason.CANCELLED, None)
         return True
+
+    def pause(self, paused: bool) -> None:
+        """Held requests stay held; the rest is the real engine's business."""
+        if self.model is None:
+            raise EngineUnavailableError("no model")
+        self.publish(Paused, paused)
 
     def subscribe(self, notify: Callable[[], None]) -> Subscription:
         return self.bus.subscribe(notify)

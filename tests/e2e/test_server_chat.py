@@ -125,7 +125,26 @@ def test_the_source_label_reaches_the_engine(http: httpx.Client, engine: FakeEng
         headers = {"X-Dspark-Source": label.encode()}
         http.post("/v1/chat/completions", json={"messages": CHAT}, headers=headers)
     sources = [request.source for request in engine.requests]
-    assert sources == ["pane 2", "Überblick", "", "x" * 64, "ab"]
+    assert sources == ["pane 2", "Überblick", "python-httpx", "x" * 64, "ab"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "source"),
+    [
+        ("OpenAI/Python 2.8.1", "openai-python"),
+        ("AsyncOpenAI/JS 5.2.0", "asyncopenai-js"),
+        ("curl/8.5.0", "curl"),
+        ("Zed", "zed"),
+        ("Mozilla/5.0 (X11; Linux x86_64)", "mozilla"),
+        ("", ""),
+        ("(nothing)", ""),
+    ],
+)
+def test_who_gives_no_label_is_called_by_its_program(
+    http: httpx.Client, engine: FakeEngine, agent: str, source: str
+) -> None:
+    http.post("/v1/chat/completions", json={"messages": CHAT}, headers={"User-Agent": agent})
+    assert [request.source for request in engine.requests] == [source]
 
 
 def test_a_failed_row_is_an_error_not_an_answer(client: openai.OpenAI, engine: FakeEngine) -> None:

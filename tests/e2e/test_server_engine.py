@@ -127,6 +127,31 @@ def test_a_subscriber_that_leaves_is_forgotten(server: ThreadedServer, engine: F
         wait_until(lambda: engine.subscribers == 0, "the subscription is closed")
 
 
+def test_a_pause_is_told_to_everybody_and_what_is_asked_meanwhile_is_taken(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    def paused() -> list[object]:
+        health = httpx.get(f"{server.url}/health")
+        assert health.status_code == 200
+        return [health.json()["paused"], httpx.get(f"{server.url}/engine/state").json()["paused"]]
+
+    assert paused() == [False, False]
+    assert httpx.post(f"{server.url}/engine/pause").json() == {"paused": True}
+    assert paused() == [True, True]
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json={"messages": CHAT})
+    assert (answer.status_code, answer.headers["X-Dspark-Paused"]) == (200, "true")
+    assert httpx.post(f"{server.url}/engine/resume").json() == {"paused": False}
+    assert paused() == [False, False]
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json={"messages": CHAT})
+    assert "X-Dspark-Paused" not in answer.headers
+
+
+def test_what_is_not_loaded_cannot_be_paused(server: ThreadedServer, engine: FakeEngine) -> None:
+    engine.model = None
+    refusal = httpx.post(f"{server.url}/engine/pause")
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (503, "engine_unavailable")
+
+
 def test_the_protocol_describes_itself(server: ThreadedServer) -> None:
     paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
     assert {"/v1/chat/completions", "/v1/models", "/health", "/engine/events"} <= set(paths)

@@ -17,6 +17,7 @@ from engine.events import (
     EngineStatus,
     Finished,
     FirstToken,
+    Paused,
     Phase,
     Prefill,
     Queued,
@@ -302,6 +303,35 @@ def test_a_request_that_does_not_fit_yet_waits_and_says_why(start: Start) -> Non
     assert second.wait().reason is FinishReason.LENGTH
     with pytest.raises(ContextLengthError, match="memory"):
         harness.ask(max_tokens=tokens)
+
+
+def test_a_pause_holds_newcomers_and_leaves_the_running_alone(harness: Harness) -> None:
+    running = harness.ask(max_tokens=300)
+    running.wait_tokens(5)
+    harness.engine.pause(True)
+    harness.wait_until(lambda: harness.of(Paused))
+    held = [harness.ask(max_tokens=4) for _ in range(2)]
+    running.wait()
+    assert harness.engine.snapshot().paused
+    assert [e.request for e in harness.of(Admitted) if isinstance(e, Admitted)] == ["r1"]
+    harness.engine.cancel("r2")
+    assert held[0].wait().reason is FinishReason.CANCELLED
+    harness.engine.pause(False)
+    assert held[1].wait().reason is FinishReason.LENGTH
+    assert not harness.engine.snapshot().paused
+
+
+def test_a_paused_engine_sleeps(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.engine.pause(True)
+    harness.wait_until(lambda: harness.of(Paused))
+    turns: list[None] = []
+    turn = Loop.turn
+    monkeypatch.setattr(Loop, "turn", lambda self: (turns.append(None), turn(self))[1])
+    client = harness.ask(max_tokens=4)
+    time.sleep(0.2)
+    assert len(turns) <= 1
+    harness.engine.pause(False)
+    client.wait()
 
 
 def test_nothing_of_finished_requests_is_kept(start: Start) -> None:

@@ -28,6 +28,7 @@ from engine.events import (
     Finished,
     FirstToken,
     ModelInfo,
+    Paused,
     Prefill,
     Progress,
     Queued,
@@ -64,6 +65,7 @@ class ScriptedEngine:
         self.model: ScriptedModel | None = None
         self.queue: list[Row] = []
         self.running: list[Row] = []
+        self.paused = False
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -100,6 +102,10 @@ class ScriptedEngine:
             self._finish(row, FinishReason.CANCELLED)
         return row is not None
 
+    def pause(self, paused: bool) -> None:
+        self.paused = paused
+        self._publish(Paused, paused)
+
     def subscribe(self, notify: Callable[[], None]) -> Subscription:
         return self.bus.subscribe(notify)
 
@@ -120,7 +126,7 @@ class ScriptedEngine:
         self._publish(Status, EngineStatus.OK, None, None, self.model.info)
 
     def _admit(self) -> None:
-        while self.queue and len(self.running) < self.script.slots:
+        while self.queue and len(self.running) < self.script.slots and not self.paused:
             row = self.queue.pop(0)
             row.slot = min(set(range(self.script.slots)) - {r.slot for r in self.running})
             mid_flight = any(r.tokens for r in self.running)

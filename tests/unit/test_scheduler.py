@@ -27,6 +27,16 @@ def test_requests_get_slots_in_order_and_a_freed_slot_is_reused() -> None:
     assert plan.running == 2
 
 
+def test_nobody_is_admitted_while_it_is_paused() -> None:
+    plan = scheduler()
+    plan.enqueue(request("a"))
+    plan.paused = True
+    assert plan.admit() == []
+    assert plan.blocked() is None
+    plan.paused = False
+    assert [a.request.id for a in plan.admit()] == ["a"]
+
+
 def test_a_dropped_request_is_never_admitted() -> None:
     plan = scheduler(slots=1)
     plan.enqueue(request("a"))
