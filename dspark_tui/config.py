@@ -49,7 +49,7 @@ class Loaded:
 def load(path: Path) -> Loaded:
     """Read the file; never raises. What can't be used is a problem and keeps its default."""
     try:
-        source = TomlSource(path)
+        source = TomlSource.read(path)
     except MissingFileError:
         return Loaded()
     except FileError as error:

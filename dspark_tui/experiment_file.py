@@ -23,10 +23,10 @@ ASSERT_KEYS = ("name", "ignore_case", *Demand)
 
 def load(path: Path) -> Experiment:
     """The experiment in the file. Raises FileError."""
-    return _Reader(TomlSource(path)).read()
+    return Reader(TomlSource.read(path)).read()
 
 
-class _Reader:
+class Reader:
     """Takes one parsed document into an experiment; the first problem ends it."""
 
     def __init__(self, source: TomlSource) -> None:
@@ -129,7 +129,8 @@ class _Reader:
         known = experiment.variables
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"inputs have: {', '.join(known)}"
+            there = f"inputs have: {', '.join(known)}" if known else "there are no inputs"
+            hint = f"did you mean {near[0]}?" if near else there
             self._source.refuse(key, f"names {{{{{name}}}}}, which no input has", place, hint)
         for number, row in enumerate(experiment.inputs, 1):
             if name not in row:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from dspark_tui.paths import tilde
 
@@ -53,14 +53,22 @@ TOP = Place()
 
 
 class TomlSource:
-    """The parsed document and its lines. Raises FileError where there is none to be had."""
+    """A parsed document. lines: of its text, to say where things are; none: it never was text.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: where the text is, or what problems are to name instead.
+    """
+
+    def __init__(self, path: Path, document: dict[str, Any], lines: Sequence[str] = ()) -> None:
+        self.path, self.document, self._lines = path, document, lines
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The file's document. Raises FileError."""
+        lines: list[str] = []
         try:
             text = path.read_text(encoding="utf-8-sig")
-            self._lines = text.splitlines()
-            self.document: dict[str, Any] = tomllib.loads(text)
+            lines = text.splitlines()
+            return cls(path, tomllib.loads(text), lines)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             kind = MissingFileError if missing else FileError
@@ -70,7 +78,7 @@ class TomlSource:
             raise FileError(Problem(path, 0, "", "is not UTF-8 text")) from None
         except tomllib.TOMLDecodeError as error:
             at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
-            line = int(at[1]) if at and at[1] else len(self._lines)
+            line = int(at[1]) if at and at[1] else len(lines)
             what = str(error)[: at.start()] if at else str(error)
             raise FileError(Problem(path, line, "", f"is not valid TOML: {what}")) from None
 

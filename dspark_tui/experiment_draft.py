@@ -1,0 +1,34 @@
+"""An experiment made in the workbench: a draft is its prompt, panes are its parameter sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dspark_tui.experiment import Experiment
+from dspark_tui.experiment_file import Reader
+from dspark_tui.params import FIELDS, NAME_LIMIT
+from dspark_tui.session import Conversation
+from dspark_tui.toml_source import TomlSource
+
+
+def from_draft(
+    draft: str, panes: Sequence[Conversation], table: Path | None, combine: str
+) -> Experiment:
+    """What a file with the same prompt, parameters and inputs holds. Raises FileError.
+
+    table: of the inputs, None for a draft without variables. combine: as in a file.
+    """
+    document = {
+        "prompt": [{"name": "draft", "text": draft}],
+        "params": [_written(pane) for pane in panes],
+    }
+    if table is not None:
+        document["inputs"] = {"table": table.name, "combine": combine}
+    return Reader(TomlSource(table or Path("draft"), document)).read()
+
+
+def _written(pane: Conversation) -> dict[str, object]:
+    """A pane's parameters as a file has them, under the pane's label: that no other pane has."""
+    values = {key: getattr(pane.params, key) for key in FIELDS} | {"name": pane.label[:NAME_LIMIT]}
+    return {key: value for key, value in values.items() if value is not None}
