@@ -9,9 +9,12 @@ import mlx.core as mx
 
 from engine.bus import Clock
 from engine.cache import BatchCache
+from engine.logprobs import Scores
+from engine.penalties import penalised
 from engine.prefill import Group
 from engine.row import Row
 from engine.sampling import needs_sync, sample
+from engine.types import Scored
 
 LAYERS_A_TURN = 3
 """Layers whose buffers grow between two steps, ahead of a row that will join."""
@@ -19,15 +22,19 @@ LAYERS_A_TURN = 3
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decode step whose tokens may still be under way. tokens: uint32 [rows], in `rows` order."""
+    """A decode step whose tokens may still be under way. tokens: uint32 [rows], in `rows` order.
+    scores: for the rows that asked."""
 
     rows: list[Row]
     tokens: mx.array
+    scores: Scores | None
     launched_at: float
 
-    def read(self) -> list[int]:
+    def read(self) -> list[tuple[int, Scored | None]]:
         """Wait for the tokens."""
-        return cast(list[int], self.tokens.tolist())
+        tokens = cast(list[int], self.tokens.tolist())
+        scored = self.scores.read(tokens) if self.scores else [None] * len(tokens)
+        return list(zip(tokens, scored, strict=True))
 
 
 class Batch:
@@ -73,13 +80,17 @@ class Batch:
             self._latest = None
             return None
         launched_at = self._clock.now()
-        logits = self._model(self._inputs(), cache=self._cache.layers)[:, -1]
-        tokens = sample(self._processed(logits), [row.pick() for row in self.rows])
-        mx.async_eval(tokens)
+        inputs = self._inputs()
+        picks = [row.pick() for row in self.rows]
+        logits = self._processed(self._model(inputs, cache=self._cache.layers)[:, -1])
+        logits = penalised(logits, picks, inputs[:, 0])
+        tokens = sample(logits, picks)
+        scores = Scores.of(logits, tokens, [row.request.logprobs for row in self.rows])
+        mx.async_eval(tokens, scores.arrays if scores else [])
         self._cache.rows.advance([1] * len(self.rows))
         for row in self.rows:
             row.launched += 1
-        self._latest = Step(list(self.rows), tokens, launched_at)
+        self._latest = Step(list(self.rows), tokens, scores, launched_at)
         return self._latest
 
     def _inputs(self) -> mx.array:

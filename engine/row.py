@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.events import Phase
-from engine.sampling import Pick, Processor, processors
+from engine.pick import Pick
+from engine.sampling import Processor, processors
 from engine.text import RowText
-from engine.types import Delta, Finish, FinishReason, GenerationRequest, Sink, Timings, Usage
+from engine.types import (
+    Delta,
+    Finish,
+    FinishReason,
+    GenerationRequest,
+    Scored,
+    Sink,
+    Timings,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -21,7 +31,8 @@ class Row:
 
     read: prompt tokens whose K/V exist. launched: tokens picked by steps so far, those still in
     flight included. tokens: generated tokens that came back. failure: what ends this row, and only
-    this row, at its next token. Times are on the engine's clock.
+    this row, at its next token. Times are on the engine's clock. _sent: characters sent. _scored:
+    log-probabilities not sent yet, each with the place in the text where its token begins.
     """
 
     request: GenerationRequest
@@ -39,6 +50,8 @@ class Row:
     first_token: float | None = None
     failure: Exception | None = None
     _unsent: int = 0
+    _sent: int = 0
+    _scored: list[tuple[int, Scored]] = field(default_factory=list)
 
     @classmethod
     def create(cls, request: GenerationRequest, sink: Sink, backend: Backend, queued: float) -> Row:
@@ -65,35 +78,51 @@ class Row:
 
     def pick(self) -> Pick:
         """How the next token is chosen; keyed by the absolute position it will have."""
-        return Pick(self.request.sampling, len(self.request.prompt) + self.launched)
+        prompt = self.request.prompt
+        return Pick(self.request.sampling, len(prompt) + self.launched, prompt, self.tokens)
 
-    def accept(self, token: int, eos: Collection[int]) -> FinishReason | None:
+    def accept(
+        self, token: int, eos: Collection[int], scored: Scored | None = None
+    ) -> FinishReason | None:
         """Take a generated token, send the text it made certain; the reason if it is the last."""
         self.tokens.append(token)
         self._unsent += 1
         if token in eos and len(self.tokens) > self.request.min_tokens:
             return FinishReason.STOP
+        if scored is not None:
+            self._scored.append((self.text.decoded, scored))
         text, stopped = self.text.push(token)
         self.send(text)
         if stopped:
+            self._scored.clear()  # of tokens that begin in the stop string
             return FinishReason.STOP
         return FinishReason.LENGTH if len(self.tokens) >= self.request.max_tokens else None
 
     def send(self, text: str) -> None:
-        if text:
-            self.sink(Delta(text, self._unsent))
-            self._unsent = 0
+        """Send text, and what is known of the tokens that begin in it."""
+        if not text:
+            return
+        self._sent += len(text)
+        due = tuple(scored for start, scored in self._scored if start < self._sent)
+        del self._scored[: len(due)]
+        self.sink(Delta(text, self._unsent, due))
+        self._unsent = 0
 
     def finish(self, reason: FinishReason, now: float, error: str | None = None) -> None:
         """Send what is held back and the one `Finish`."""
         self.phase = Phase.FINISHED
         if error is None:
-            self.send(self.text.flush())
+            self._send_rest()
         usage = Usage(len(self.request.prompt), len(self.tokens), self.cached)
         timings = Timings(
             self._since(self.admitted), self._since(self.first_token), now - self.queued
         )
         self.sink(Finish(reason, usage, timings, error))
+
+    def _send_rest(self) -> None:
+        self.send(self.text.flush())
+        if self._scored:  # tokens without text, such as an end of turn that did not count
+            self.sink(Delta("", self._unsent, tuple(scored for _, scored in self._scored)))
 
     def _since(self, time: float | None) -> float | None:
         return None if time is None else time - self.queued

@@ -1,19 +1,19 @@
-"""Pick tokens: a pure function of (logits, parameters, seed, position).
+"""Pick tokens: a pure function of (logits, parameters, seed, position, the row's own history).
 
 Sampling adds Gumbel noise keyed by (seed, position) and takes the argmax; temperature 0 adds none.
 So a seed reproduces whoever else is in the batch, and a draft can be checked against the very token
-the target picks. Filters apply in this order: logit_bias, temperature, top_k, top_p (over what
-top_k kept), min_p.
+the target picks. What applies, in this order: logit_bias, penalties (`engine.penalties`),
+temperature, top_k, top_p (over what top_k kept), min_p, XTC (over what the others kept).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.pick import Pick
 from engine.types import SamplingParams
 
 CANDIDATES, MORE_CANDIDATES = 64, 1024
@@ -22,16 +22,6 @@ vocabulary costs several times as much on a CPU."""
 
 Processor = Callable[[mx.array], mx.array]
 """Changes one row's logits, shape [vocabulary]."""
-
-_MASK64 = (1 << 64) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """One row's choice at one position (the absolute index the new token will have)."""
-
-    params: SamplingParams
-    position: int
 
 
 def sample(logits: mx.array, picks: Sequence[Pick]) -> mx.array:
@@ -72,30 +62,37 @@ def _biased(bias: tuple[tuple[int, float], ...]) -> Processor:
 def _sample(logits: mx.array, picks: Sequence[Pick]) -> mx.array:
     temperatures = mx.array([pick.params.temperature for pick in picks])
     scaled = logits.astype(mx.float32) / temperatures[:, None]
-    scaled = _filtered(scaled, [pick.params for pick in picks])
-    keys = mx.array([_key(pick) for pick in picks], dtype=mx.uint32)
+    scaled = _filtered(scaled, picks)
+    keys = mx.array([pick.key for pick in picks], dtype=mx.uint32)
     noise = mx.vmap(lambda key: mx.random.gumbel(scaled.shape[1:], key=key))(keys)
     return mx.argmax(scaled + noise, axis=-1)
 
 
-def _key(pick: Pick) -> tuple[int, int]:
-    """The random key of (seed, position): two 32-bit words, mixed so that neighbouring seeds and
-    positions share nothing (the finaliser of SplitMix64)."""
-    word = (pick.params.seed * 0x9E3779B97F4A7C15 + pick.position * 0xD1B54A32D192ED03) & _MASK64
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK64
-    word ^= word >> 31
-    return word >> 32, word & 0xFFFFFFFF
-
-
-def _filtered(logits: mx.array, params: Sequence[SamplingParams]) -> mx.array:
+def _filtered(logits: mx.array, picks: Sequence[Pick]) -> mx.array:
     """Logits with everything the rows' filters drop at minus infinity."""
-    cuts = [_cut(logits[row], each) for row, each in enumerate(params)]
-    if all(cut is None for cut in cuts):
-        return logits
     lowest = mx.array(-math.inf)
-    limits = mx.stack([lowest if cut is None else cut for cut in cuts])
-    return mx.where(logits >= limits[:, None], logits, lowest)
+    cuts = [_cut(logits[row], pick.params) for row, pick in enumerate(picks)]
+    if any(cut is not None for cut in cuts):
+        limits = mx.stack([lowest if cut is None else cut for cut in cuts])
+        logits = mx.where(logits >= limits[:, None], logits, lowest)
+    if any(_excludes_top(pick) for pick in picks):
+        highest = mx.array(math.inf)
+        ceilings = [
+            _ceiling(logits[row], pick.params.xtc_threshold) if _excludes_top(pick) else highest
+            for row, pick in enumerate(picks)
+        ]
+        logits = mx.where(logits <= mx.stack(ceilings)[:, None], logits, lowest)
+    return logits
+
+
+def _excludes_top(pick: Pick) -> bool:
+    return pick.coin < pick.params.xtc_probability
+
+
+def _ceiling(logits: mx.array, threshold: float) -> mx.array:
+    """The lowest logit whose probability is above the threshold; infinite if there is none."""
+    limit = mx.logsumexp(logits) + math.log(threshold)
+    return mx.min(mx.where(logits > limit, logits, math.inf))
 
 
 def _cut(logits: mx.array, params: SamplingParams) -> mx.array | None:

@@ -93,10 +93,14 @@ class RowText:
     def __init__(self, backend: Backend, stops: Sequence[str]) -> None:
         self._detokenizer = Detokenizer(backend)
         self._stops = StopMatcher(stops)
+        self.decoded = 0
+        """Characters the tokens made so far, sendable or not: where the next token's begin."""
 
     def push(self, token: int) -> tuple[str, bool]:
         """(new sendable text, whether a stop string was hit)."""
-        return self._stops.push(self._detokenizer.push(token))
+        text = self._detokenizer.push(token)
+        self.decoded += len(text)
+        return self._stops.push(text)
 
     def flush(self) -> str:
         """The rest, when generation ended for another reason than a stop string."""

@@ -21,19 +21,30 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How one row picks its tokens. A token is a pure function of (logits, these, seed, position).
+    """How one row picks its tokens. A token is a pure function of (logits, these, seed, position,
+    the row's own history).
 
     temperature: 0 is greedy. top_p in (0, 1], 1 keeps all. top_k 0 keeps all. min_p in [0, 1],
-    0 keeps all. seed: any 64-bit integer; the server draws one when the client gives none.
-    logit_bias: token id -> added to that token's logit, before temperature.
+    0 keeps all. xtc_probability: how often the likeliest tokens are left out, all of those above
+    xtc_threshold, in (0, 0.5], but the last. seed: any 64-bit integer; the server draws one when
+    the client gives none. logit_bias: token id -> added to that token's logit, before temperature.
+    repetition_penalty: divides (where negative, multiplies) the logits of the tokens among the last
+    repetition_context ones, prompt included; 1 does nothing. presence_penalty, frequency_penalty:
+    taken off the logits of generated tokens, once and for every time they came.
     """
 
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
     seed: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
+    repetition_penalty: float = 1.0
+    repetition_context: int = 20
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,8 @@ class GenerationRequest:
 
     id: unique, e.g. "chatcmpl-…". prompt: token ids, at least one. max_tokens: at least 1, already
     clamped to the context. stop: strings that end the answer and are not part of it. min_tokens:
-    before so many, end-of-turn tokens don't end it. source: the label the live panel shows
+    before so many, end-of-turn tokens don't end it. logprobs: alternatives to report with each
+    token's log-probability, None for neither. source: the label the live panel shows
     (`X-Dspark-Source`).
     """
 
@@ -52,6 +64,7 @@ class GenerationRequest:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
     min_tokens: int = 0
+    logprobs: int | None = None
     source: str = ""
 
 
@@ -74,11 +87,33 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token id and the natural logarithm of its probability; minus infinity if forbidden."""
+
+    token: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A sampled token and the likeliest tokens at its place, likeliest first. By the model's
+    distribution after bias and penalties, before temperature and filters."""
+
+    picked: TokenLogprob
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
-    """New text of a running request; never splits a character, never part of a stop string."""
+    """New text of a running request; never splits a character, never part of a stop string.
+
+    tokens: sampled since the previous update. scored: of the tokens that begin in this text, if
+    the request asked.
+    """
 
     text: str
-    tokens: int  # tokens sampled since the previous update
+    tokens: int
+    scored: tuple[Scored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
