@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import secrets
 import time
 from collections import deque
+from dataclasses import replace
+from typing import Any
 
 from dspark_tui.link import EngineLink
+from dspark_tui.request_record import RequestRecord
 from dspark_tui.session import Conversation, Turn, TurnStatus
+from dspark_tui.turns import new_id
 from engine.events import Phase, RequestState
 
 log = logging.getLogger(__name__)
+
+SEED_BITS = 32
+"""Of the seeds drawn here: every server takes these."""
+
+CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
+"""Request fields that make the last message the answer's beginning; servers that don't know them
+see it by the message's role, or answer anew."""
 
 
 class Run:
     """The task of one turn. Text collects until `drain`; no widget is called from here.
 
-    refused: it failed in a way that it would again.
+    A turn that has some answer already is continued. refused: it failed in a way that it would
+    again. record: what is kept of it, as far as it got.
     """
 
     def __init__(self, pane: Conversation, turn: Turn, link: EngineLink) -> None:
         self.pane, self.turn = pane, turn
         self.request_id = ""
         self.tokens = 0
+        self.cached_tokens: int | None = None
         self.reason = ""
         self.refused = False
         self.created = time.monotonic()
         self.sent: float | None = None
         self.first: float | None = None
         self.last: float | None = None
+        self._ended: float | None = None
+        self.continues = bool(turn.answer)
         self._link = link
+        self._record = RequestRecord(new_id())
         self._pieces: deque[str] = deque()
         self._cancelling: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._stream(), name=f"pane {pane.number}")
@@ -66,14 +84,23 @@ class Run:
             await self._receive()
         except Exception as error:
             self._failed(error)
+        finally:
+            self._ended = time.monotonic()
+            self.turn.requests.append(self.record())
 
     async def _receive(self) -> None:
         from dspark_tui.client import CANCELLED, Accepted, Ended, Text
 
         self.turn.status, self.sent = TurnStatus.SENT, time.monotonic()
-        params = self.pane.params
-        source = self.pane.label
-        updates = self._link.client.chat(self.pane.messages(), params.sampling(), source)
+        sampling = self._sampling()
+        model = self._link.live.engine.model
+        self._record = replace(
+            self._record,
+            model=model.id if model else "",
+            sampling=json.dumps(sampling),
+            sent=time.time(),
+        )
+        updates = self._link.client.chat(self.pane.messages(), sampling, self.pane.label)
         async for update in updates:
             match update:
                 case Accepted():
@@ -82,9 +109,42 @@ class Run:
                     self._received(update.text)
                 case Ended():
                     self.tokens = update.tokens or self.tokens
+                    self.cached_tokens = update.cached_tokens
                     self.reason = update.reason
         stopped = self.reason == CANCELLED
         self.turn.status = TurnStatus.STOPPED if stopped else TurnStatus.DONE
+
+    def _sampling(self) -> dict[str, Any]:
+        """The request's fields. The seed is drawn here, so that it is known afterwards.
+
+        Not for a server that hides its batch: some leave it as soon as a request has a seed.
+        """
+        params = self.pane.params
+        if self.turn.seed is None:
+            self.turn.seed = params.seed
+        if self.turn.seed is None and not self._link.batch_hidden:
+            self.turn.seed = secrets.randbits(SEED_BITS)
+        seed = {} if self.turn.seed is None else {"seed": self.turn.seed}
+        return params.sampling() | seed | (CONTINUES if self.continues else {})
+
+    def record(self) -> RequestRecord:
+        """The request as it stands now; complete once the run is over."""
+        state, start = self.request(), self.sent
+        if start is None:
+            return self._record
+        waited = None
+        if state is not None and state.admitted is not None:
+            waited = state.admitted - state.queued
+        return replace(
+            self._record,
+            request=self.request_id,
+            waited=self._record.waited if waited is None else waited,
+            first=None if self.first is None else self.first - start,
+            last=None if self.last is None else self.last - start,
+            ended=None if self._ended is None else self._ended - start,
+            tokens=self.tokens,
+            reason=self.reason,
+        )
 
     def _received(self, text: str) -> None:
         self.turn.status = TurnStatus.RUNNING
@@ -130,24 +190,15 @@ class Run:
 
     def summary(self) -> str:
         """The figures under a finished answer."""
-        if not self.tokens or self.last is None or self.sent is None:
-            return ""
-        parts = [f"{self.tokens} tok", f"{self.last - self.sent:.1f} s"]
-        if rate := self._rate(self.tokens):
-            parts.insert(1, rate)
-        return "  ".join(parts)
+        return self.record().summary()
 
     def _seen_from_here(self, tokens: int) -> str:
         if self.first is None or self.sent is None:
             return f"sent, {time.monotonic() - (self.sent or self.created):.1f} s"
-        parts = [f"{tokens} tok", self._rate(tokens), f"ttft {self.first - self.sent:.1f} s"]
+        rate = self.record().rate
+        parts = [f"{tokens} tok", "" if rate is None else f"{rate:.1f} tok/s"]
+        parts.append(f"ttft {self.first - self.sent:.1f} s")
         return "  ".join(part for part in parts if part)
-
-    def _rate(self, tokens: int) -> str:
-        """Tokens over the time from the first to the latest one, stalls included."""
-        if self.first is None or self.last is None or self.last - self.first < 0.2:
-            return ""
-        return f"{(tokens - 1) / (self.last - self.first):.1f} tok/s"
 
     def _place(self, state: RequestState) -> int:
         """1 is next."""

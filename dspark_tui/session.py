@@ -6,10 +6,14 @@ Widgets only show this; a store can save it whole or turn by turn.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from dspark_tui.params import PaneParams
+from dspark_tui.votes import Vote
+from dspark_tui.turns import Origin, Turn, TurnStatus, new_id
+
+__all__ = ["Conversation", "Message", "Session", "Target", "Turn", "TurnStatus"]
 
 MAX_PANES = 8
 HISTORY_KEPT = 200
@@ -18,39 +22,17 @@ Message = dict[str, str]
 """One entry of OpenAI's `messages`: role and content."""
 
 
-class TurnStatus(StrEnum):
-    WAITING = "waiting"  # not sent yet: the engine is not ready
-    SENT = "sent"  # the engine has it; no text so far
-    RUNNING = "running"
-    DONE = "done"
-    STOPPED = "stopped"  # by the person
-    INTERRUPTED = "interrupted"  # the engine or the connection went away
-    FAILED = "failed"  # the engine refused or gave up on it; `problem` says why
-
-    @property
-    def over(self) -> bool:
-        return self not in (TurnStatus.WAITING, TurnStatus.SENT, TurnStatus.RUNNING)
-
-
-@dataclass(slots=True)
-class Turn:
-    """A prompt and its answer, complete or not. replaced: a later turn tried the prompt again."""
-
-    prompt: str
-    answer: str = ""
-    status: TurnStatus = TurnStatus.WAITING
-    problem: str = ""
-    replaced: bool = False
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Conversation:
-    """One pane. number: 1 to 8, its name for life. pending: prompts sent while it was busy."""
+    """One pane. number: 1 to 8, its name for life. turns: the branch of the tree that is shown.
+    starts: the first turn and its siblings. pending: prompts sent while it was busy."""
 
     number: int
     params: PaneParams
     turns: list[Turn] = field(default_factory=list)
+    starts: list[Turn] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
+    id: int = field(default_factory=new_id)
 
     @property
     def busy(self) -> bool:
@@ -61,28 +43,82 @@ class Conversation:
         """Number and name, e.g. "2 terse"."""
         return f"{self.number} {self.params.name}".rstrip()
 
-    def begin(self, prompt: str) -> Turn:
-        turn = Turn(prompt)
-        self.turns.append(turn)
-        return turn
+    @property
+    def title(self) -> str:
+        """What the screen calls it: the label unless it has an alias."""
+        return self.alias or self.label
 
-    def begin_again(self) -> Turn | None:
-        """The last prompt as a new turn; the old one stays readable but leaves the history."""
+    @property
+    def digit(self) -> int:
+        """The key that goes to it: the number, or the alias's place in the alphabet."""
+        return ord(self.alias) - ord("A") + 1 if self.alias else self.number
+
+    def begin(self, prompt: str) -> Turn:
+        """The prompt as the next turn."""
+        return self._grow(Turn(prompt, parent=self.turns[-1] if self.turns else None))
+
+    def beside_last(self, prompt: str, origin: Origin) -> Turn | None:
+        """The prompt instead of the last one, whose turn stays as a sibling.
+
+        None when there is no last one, or it is still being answered.
+        """
         if not self.turns or self.busy:
             return None
-        self.turns[-1].replaced = True
-        return self.begin(self.turns[-1].prompt)
+        return self._grow(Turn(prompt, parent=self.turns[-1].parent, origin=origin))
+
+    def siblings(self, turn: Turn) -> list[Turn]:
+        """All turns with the same parent, the turn itself among them, oldest first."""
+        return self.starts if turn.parent is None else turn.parent.children
+
+    def place(self, turn: Turn) -> tuple[int, int]:
+        """Which of its siblings it is, counted from 1, and how many there are."""
+        siblings = self.siblings(turn)
+        return siblings.index(turn) + 1, len(siblings)
+
+    def fork_in_sight(self) -> Turn | None:
+        """The latest shown turn that has siblings."""
+        return next((turn for turn in reversed(self.turns) if self.place(turn)[1] > 1), None)
+
+    def show(self, turn: Turn) -> None:
+        """Show the branch the turn is on: all before it, and the newest of what followed it."""
+        branch = [turn]
+        while (parent := branch[-1].parent) is not None:
+            branch.append(parent)
+        branch.reverse()
+        while branch[-1].children:
+            branch.append(branch[-1].children[-1])
+        self.turns = branch
+
+    def copied_turns(self) -> list[Turn]:
+        """The shown branch as turns of another conversation."""
+        copies: list[Turn] = []
+        for turn in self.turns:
+            parent = copies[-1] if copies else None
+            copy = replace(turn, id=new_id(), parent=parent, origin=Origin.SENT, children=[])
+            copies.append(copy)
+            if parent is not None:
+                parent.children.append(copy)
+        return copies
 
     def messages(self) -> list[Message]:
-        """What the engine should read for the last turn: system prompt, history, prompt."""
+        """What the engine should read for the last turn: system prompt, history, prompt.
+
+        An answer the last turn has already comes last, to be continued.
+        """
         system = self.params.system
         messages: list[Message] = [{"role": "system", "content": system}] if system else []
-        for turn in self.turns[:-1]:
-            if turn.answer and not turn.replaced:
+        for turn in self.turns:
+            last = turn is self.turns[-1]
+            if turn.answer or last:
                 messages.append({"role": "user", "content": turn.prompt})
+            if turn.answer:
                 messages.append({"role": "assistant", "content": turn.answer})
-        messages.append({"role": "user", "content": self.turns[-1].prompt})
         return messages
+
+    def _grow(self, turn: Turn) -> Turn:
+        self.siblings(turn).append(turn)
+        self.show(turn)
+        return turn
 
 
 class Target(StrEnum):
@@ -101,6 +137,7 @@ class Session:
         self.target: Target = target if target is not Target.CHOSEN else Target.ALL
         self.chosen: set[int] = set()
         self.history: list[str] = []
+        self.votes: list[Vote] = []
         for params in panes:
             self.add(params)
         if not self.panes:
@@ -129,8 +166,9 @@ class Session:
             self.active = self.panes[min(at, len(self.panes) - 1)]
         return True
 
-    def numbered(self, number: int) -> Conversation | None:
-        return next((pane for pane in self.panes if pane.number == number), None)
+    def numbered(self, digit: int) -> Conversation | None:
+        """The pane that the digit goes to."""
+        return next((pane for pane in self.panes if pane.digit == digit), None)
 
     def neighbour(self, step: int) -> Conversation:
         """The pane `step` places after the active one, going round."""
