@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from dspark_tui.params import PaneParams
-from dspark_tui.votes import Vote
 from dspark_tui.turns import Origin, Turn, TurnStatus, new_id
+from dspark_tui.votes import Vote
 
 __all__ = ["Conversation", "Message", "Session", "Target", "Turn", "TurnStatus"]
 
@@ -25,13 +25,18 @@ Message = dict[str, str]
 @dataclass(slots=True, eq=False)
 class Conversation:
     """One pane. number: 1 to 8, its name for life. turns: the branch of the tree that is shown.
-    starts: the first turn and its siblings. pending: prompts sent while it was busy."""
+    starts: the first turn and its siblings. pending: prompts sent while it was busy. alias: the
+    letter it goes by while nobody may know which pane it is, else "". marked: chosen for a
+    comparison. voted: its answer to the latest broadcast has a vote."""
 
     number: int
     params: PaneParams
     turns: list[Turn] = field(default_factory=list)
     starts: list[Turn] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
+    alias: str = ""
+    marked: bool = False
+    voted: bool = False
     id: int = field(default_factory=new_id)
 
     @property
