@@ -38,7 +38,6 @@ class Run:
         self.pane, self.turn = pane, turn
         self.request_id = ""
         self.tokens = 0
-        self.cached_tokens: int | None = None
         self.reason = ""
         self.refused = False
         self.created = time.monotonic()
@@ -85,8 +84,9 @@ class Run:
         except Exception as error:
             self._failed(error)
         finally:
-            self._ended = time.monotonic()
-            self.turn.requests.append(self.record())
+            if self.sent is not None:
+                self._ended = time.monotonic()
+                self.turn.requests.append(self.record())
 
     async def _receive(self) -> None:
         from dspark_tui.client import CANCELLED, Accepted, Ended, Text
@@ -109,8 +109,12 @@ class Run:
                     self._received(update.text)
                 case Ended():
                     self.tokens = update.tokens or self.tokens
-                    self.cached_tokens = update.cached_tokens
                     self.reason = update.reason
+                    self._record = replace(
+                        self._record,
+                        prompt_tokens=update.prompt_tokens,
+                        cached_tokens=update.cached_tokens,
+                    )
         stopped = self.reason == CANCELLED
         self.turn.status = TurnStatus.STOPPED if stopped else TurnStatus.DONE
 
