@@ -79,7 +79,7 @@ class DsparkApp(ThemedApp):
 
     async def _painted(self) -> None:
         """The first frame is on screen: now the slow things may begin."""
-        for notice in (*self._start.notices, *self.theme_notices):
+        for notice in self._start.notices:
             self.notify(notice, severity="warning", timeout=12, markup=False)
         gc.collect()
         gc.freeze()

@@ -35,8 +35,7 @@ LOOK_PERIOD = 0.4
 
 
 class ThemedApp(App[None]):
-    """failure: one line when it ended by a fault of its own, for whoever started it to print.
-    theme_notices: what was wrong with themes, one line each."""
+    """failure: one line when it ended by a fault of its own, for whoever started it to print."""
 
     TITLE = "dspark-tui"
 
@@ -45,11 +44,11 @@ class ThemedApp(App[None]):
         textual_private.keep_pastes_whole()
         super().__init__()
         self.failure = ""
-        self.theme_notices: list[str] = []
+        self._theme_notices: list[str] = []
         self.set_class(ascii, "-ascii")
         self._user_themes = paths.config.parent / "themes"
         self._theme_folder = ThemeFolder(self._user_themes)
-        self._load_themes(theme or DEFAULT_THEME)
+        self._wear(theme or DEFAULT_THEME)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
@@ -78,6 +77,7 @@ class ThemedApp(App[None]):
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.exit)
         self.set_interval(LOOK_PERIOD, self._reload_themes)
+        self.call_after_refresh(self._begin_loading)
 
     def notify(
         self,
@@ -92,19 +92,30 @@ class ThemedApp(App[None]):
         lines = "\n".join(map(drawable, message.split("\n")))
         super().notify(lines, title=title, severity=severity, timeout=timeout, markup=markup)
 
-    def _load_themes(self, wanted: str) -> None:
-        themes, problems = theming.load_themes(self._user_themes)
+    def _wear(self, wanted: str) -> None:
+        """Load the theme to begin with; the others can wait until the first frame is out."""
+        if theme := theming.load_named(wanted, self._user_themes):
+            self.register_theme(theme)
+        if wanted not in self.available_themes:
+            themes, _ = theming.load_themes(self._user_themes)
+            names = [theme.name for theme in themes]
+            near = get_close_matches(wanted, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+            self._theme_notices.append(f"there is no theme {wanted!r}; {hint}")
+            self._wear(DEFAULT_THEME if wanted != DEFAULT_THEME else "textual-dark")
+        else:
+            self.theme = wanted
+
+    def _begin_loading(self) -> None:
+        self.run_worker(self._load_themes(), group="themes", exit_on_error=False)
+
+    async def _load_themes(self) -> None:
+        """All of them, so that they can be chosen, and say what is wrong with any."""
+        themes, problems = await asyncio.to_thread(theming.load_themes, self._user_themes)
         for theme in themes:
             self.register_theme(theme)
-        self.theme_notices += [str(problem) for problem in problems]
-        if wanted in self.available_themes:
-            self.theme = wanted
-            return
-        names = [theme.name for theme in themes]
-        near = get_close_matches(wanted, names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        self.theme_notices.append(f"there is no theme {wanted!r}; {hint}")
-        self.theme = DEFAULT_THEME if DEFAULT_THEME in self.available_themes else "textual-dark"
+        for notice in [*self._theme_notices, *map(str, problems)]:
+            self.notify(notice, severity="warning", timeout=12)
 
     def _reload_themes(self) -> None:
         """Take over edited theme files; what is wrong with one is said once and changes nothing."""

@@ -49,6 +49,16 @@ class _Unusable(ValueError):
     """A theme file that can't become a theme; `str()` says why."""
 
 
+def load_named(name: str, user_folder: Path | None = None) -> Theme | None:
+    """One theme alone, the user's own before a shipped one; None if none by that name is usable."""
+    for folder in (user_folder, shipped_themes()):
+        for file in folder.glob("*.toml") if folder is not None else ():
+            theme = load_theme(file)[0] if file.stem == name else None
+            if theme is not None:
+                return theme
+    return None
+
+
 def load_themes(user_folder: Path | None = None) -> tuple[list[Theme], list[ThemeProblem]]:
     """The shipped themes and the user's own, which win; and what is wrong with any of them."""
     themes: dict[str, Theme] = {}

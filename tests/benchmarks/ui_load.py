@@ -58,7 +58,6 @@ def main() -> None:
 def report(folder: Path, tokens: int) -> None:
     until((folder / "e.sock").exists)
     terminal = Terminal(folder, tokens)
-    first_paint = terminal.until_shown(b"to 1 2")
     terminal.until_shown(b" tok")
     busy_from = time.monotonic()
     echoes = [terminal.echo(n) for n in range(int(SECONDS / KEYS_APART))]
@@ -71,7 +70,6 @@ def report(folder: Path, tokens: int) -> None:
     busy = [beat for beat in beats if busy_from <= beat.start and beat.end <= busy_to]
     idle = [beat for beat in beats if beat.start >= idle_from]
     lags = [beat.end - beat.start - HEARTBEAT for beat in busy]
-    row("first paint, 8 panes", first_paint, "s", "0.50")
     row("key to echo, p50", percentile(echoes, 50) * 1000, "ms")
     row("key to echo, p95", percentile(echoes, 95) * 1000, "ms", "50")
     row("event loop lag, p99", percentile(lags, 99) * 1000, "ms", "60")
@@ -113,7 +111,6 @@ class Terminal:
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": f"{folder}/config"}
         environment |= {"XDG_STATE_HOME": f"{folder}/state", "XDG_DATA_HOME": f"{folder}/data"}
-        self._started = time.monotonic()
         self._child = pexpect.spawn(
             sys.executable, arguments, dimensions=(50, 200), env=environment, timeout=None
         )
@@ -122,11 +119,9 @@ class Terminal:
         self._draft = ""
         self._child.send(b"\x1b[?2026;2$y")  # yes, frames may be synchronised
 
-    def until_shown(self, text: bytes) -> float:
-        """Seconds from the start until `text` was on screen."""
+    def until_shown(self, text: bytes) -> None:
         until(lambda: self._read() and text in ESCAPES.sub(b"", self._seen))
         self._seen = b""
-        return time.monotonic() - self._started
 
     def echo(self, number: int) -> float:
         """Seconds until the next key of the draft shows."""
