@@ -68,6 +68,7 @@ class Harness:
         prompt: tuple[int, ...] | str = (5, 6, 7),
         max_tokens: int = 8,
         stop: tuple[str, ...] = (),
+        logprobs: int | None = None,
         **sampling: object,
     ) -> Client:
         """Submit; keyword arguments go to SamplingParams."""
@@ -76,7 +77,10 @@ class Harness:
             prompt = tuple(self.engine.model.tokenizer.encode(prompt))
         self._count += 1
         params = SamplingParams(**sampling)  # type: ignore[arg-type]
-        client = Client(GenerationRequest(f"r{self._count}", prompt, max_tokens, params, stop))
+        request = GenerationRequest(
+            f"r{self._count}", prompt, max_tokens, params, stop, logprobs=logprobs
+        )
+        client = Client(request)
         self.engine.submit(client.request, client)
         return client
 

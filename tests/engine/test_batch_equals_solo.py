@@ -18,8 +18,10 @@ import engine.cache
 from engine.bus import Clock, EventBus
 from engine.loop import Loop
 from engine.models.load import LoadedModel, load
+from engine.penalties import penalised
+from engine.pick import Pick
 from engine.row import Row
-from engine.sampling import Pick, sample
+from engine.sampling import sample
 from engine.scheduler import PrefillBudget
 from engine.types import EngineSettings, GenerationRequest, SamplingParams
 
@@ -47,22 +49,33 @@ def solo(
     tokens: list[int] = []
     inputs = list(prompt)
     while len(tokens) < count:
+        picks = [Pick(params, len(prompt) + len(tokens), prompt, tokens)]
         logits = model.model(mx.array([inputs]), cache=caches)[:, -1]
-        token = int(sample(logits, [Pick(params, len(prompt) + len(tokens))])[0])
+        token = int(sample(penalised(logits, picks, mx.array(inputs[-1:])), picks)[0])
         tokens.append(token)
         inputs = [token]
     return tuple(tokens)
 
 
 prompts = st.lists(st.integers(3, 319), min_size=1, max_size=40).map(tuple)
+penalties = st.builds(
+    SamplingParams,
+    repetition_penalty=st.sampled_from([1.0, 1.1, 1.5]),
+    repetition_context=st.sampled_from([1, 5, 20]),
+    presence_penalty=st.sampled_from([0.0, 0.7]),
+    frequency_penalty=st.sampled_from([0.0, 0.3]),
+)
 samplings = st.one_of(
     st.just(SamplingParams()),
+    penalties,
     st.builds(
         SamplingParams,
         temperature=st.sampled_from([0.5, 1.0, 1.7]),
         top_p=st.sampled_from([1.0, 0.9, 0.4]),
         top_k=st.sampled_from([0, 0, 3, 100]),
         min_p=st.sampled_from([0.0, 0.0, 0.05]),
+        xtc_probability=st.sampled_from([0.0, 0.0, 0.5]),
+        frequency_penalty=st.sampled_from([0.0, 0.0, 0.5]),
         seed=st.integers(0, 2**64 - 1),
     ),
 )

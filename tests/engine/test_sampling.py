@@ -6,7 +6,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.sampling import Pick, processors, sample
+from engine.pick import Pick
+from engine.sampling import processors, sample
 from engine.types import SamplingParams
 
 VOCABULARY = 500
@@ -32,6 +33,14 @@ def allowed(logits: np.ndarray, params: SamplingParams) -> set[int]:
     if params.min_p:
         kept = [t for t in kept if scaled[t] >= scaled.max() + np.log(params.min_p)]
     return {int(t) for t in kept}
+
+
+def excluded(logits: np.ndarray, params: SamplingParams) -> set[int]:
+    """What XTC leaves out when it acts: of the tokens above the threshold all but the last."""
+    kept = sorted(allowed(logits, params))
+    mass = softmax(logits[kept] / params.temperature)
+    above = [t for t, p in zip(kept, mass, strict=True) if p > params.xtc_threshold]
+    return set(above) - {min(above, key=lambda t: logits[t], default=-1)}
 
 
 def draw(logits: np.ndarray, params: SamplingParams, positions: range) -> list[int]:
@@ -77,13 +86,38 @@ def test_filters_keep_exactly_what_a_full_sort_keeps(params: SamplingParams) -> 
     assert likely <= set(tokens)
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(temperature=1.0, xtc_probability=1.0, xtc_threshold=0.05),
+        SamplingParams(temperature=0.8, xtc_probability=1.0, xtc_threshold=0.1, top_k=3),
+        SamplingParams(temperature=0.8, xtc_probability=1.0, xtc_threshold=0.01, top_p=0.9),
+        SamplingParams(temperature=1.0, xtc_probability=1.0, xtc_threshold=0.5),  # above: none
+    ],
+)
+def test_xtc_leaves_out_the_likeliest_but_never_everything(params: SamplingParams) -> None:
+    logits = logits_of(3)
+    tokens = set(draw(logits, params, range(2000)))
+    gone = excluded(logits, params)
+    assert tokens <= allowed(logits, params) - gone
+    assert bool(gone) == (params.xtc_threshold < 0.5)
+
+
+def test_xtc_acts_as_often_as_it_is_told() -> None:
+    logits = np.array([5.0, 4.9, -20.0], np.float32)
+    params = SamplingParams(temperature=1.0, xtc_probability=0.3, seed=8)
+    best = draw(logits, params, range(4000)).count(0) / 4000
+    expected = 0.7 * softmax(logits)[0]
+    assert best == pytest.approx(expected, abs=0.03)
+
+
 def test_neighbours_and_row_order_do_not_matter() -> None:
     rows = [logits_of(seed) for seed in range(4)]
     picks = [
         Pick(SamplingParams(), 5),
         Pick(SamplingParams(temperature=1.0, seed=1), 6),
         Pick(SamplingParams(temperature=0.8, top_p=0.9, seed=2), 7),
-        Pick(SamplingParams(temperature=1.3, top_k=20, seed=3), 8),
+        Pick(SamplingParams(temperature=1.3, top_k=20, xtc_probability=1.0, seed=3), 8),
     ]
     alone = [
         int(sample(mx.array(row[None]), [pick])[0]) for row, pick in zip(rows, picks, strict=True)
