@@ -11,6 +11,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from engine.models.errors import ModelError, TemplateError, one_line
+from engine.models.spelling import Speller
 
 __all__ = ["TemplateError", "Tokenizer"]
 
@@ -19,7 +20,8 @@ class Tokenizer:
     """A model's tokenizer and chat template. Every method may be called from any thread.
 
     backend: the `tokenizers.Tokenizer`, for incremental decoding. eos: ids that end a turn.
-    vocab_size: ids below it are known to the tokenizer and have a logit.
+    vocab_size: ids below it are known to the tokenizer and have a logit. spell: a token as text and
+    bytes.
     """
 
     def __init__(self, wrapped: TokenizerWrapper, logits: int | None = None) -> None:
@@ -35,6 +37,7 @@ class Tokenizer:
         self.eos = _ids(wrapped.eos_token_ids) | _ids({wrapped.eos_token_id})
         known = max(backend.get_vocab(with_added_tokens=True).values()) + 1
         self.vocab_size = min(known, logits or known)
+        self.spell = Speller(backend).spell
         self._wrapped = wrapped
         self._prefix = _prefix(backend)
 
@@ -57,14 +60,16 @@ class Tokenizer:
         """Token ids of a raw prompt, after whatever the model wants before any text."""
         return [*self._prefix, *self._encode(text)]
 
-    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
         """Token ids of the messages in the model's own format, ready for its answer.
 
+        unfinished: the last message is that answer's beginning, to be continued.
         Raises TemplateError when the template refuses them or the model has none.
         """
+        ending = "continue_final_message" if unfinished else "add_generation_prompt"
         try:
             prompt = self._wrapped.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=True
+                list(messages), tokenize=False, **{ending: True}
             )
         except Exception as error:  # a template is a program: it may fail in any way
             if not self.has_template:

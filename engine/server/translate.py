@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import Any, Protocol
 
 from engine.models.errors import TemplateError
@@ -14,10 +15,7 @@ SMALLEST_TOP_P = 1e-9
 """top_p 0 is legal on the wire and means the likeliest token only."""
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
     "best_of": (1,),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
     "tools": ([],),
     "tool_choice": ("none", "auto"),
     "functions": ([],),
@@ -26,10 +24,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
-    "xtc_probability": (0,),
     "grammar": (),
     "json_schema": (),
     "guided_json": (),
@@ -49,7 +43,7 @@ class ChatTokenizer(Protocol):
     @property
     def vocab_size(self) -> int: ...
 
-    def chat(self, messages: list[dict[str, Any]]) -> list[int]: ...
+    def chat(self, messages: list[dict[str, Any]], *, unfinished: bool = False) -> list[int]: ...
 
 
 def generation_request(
@@ -61,7 +55,7 @@ def generation_request(
     Raises ApiError for what the model or this server can't do, ContextLengthError.
     """
     _refuse_unsupported(body)
-    prompt = _prompt(body.messages, tokenizer)
+    prompt = _prompt(body.messages, tokenizer, unfinished=_unfinished(body))
     room = context - len(prompt)
     if room < 1:
         raise ContextLengthError(
@@ -77,8 +71,23 @@ def generation_request(
         sampling=_sampling(body, tokenizer.vocab_size),
         stop=tuple(body.stop),
         min_tokens=least,
+        logprobs=_alternatives(body),
         source=source,
     )
+
+
+def choices(request: GenerationRequest, count: int) -> list[GenerationRequest]:
+    """`count` requests for different answers to the same prompt, the given one first."""
+    seed = request.sampling.seed
+    others = (
+        replace(
+            request,
+            id=f"{request.id}-{index}",
+            sampling=replace(request.sampling, seed=(seed + index) % 2**64),
+        )
+        for index in range(1, count)
+    )
+    return [request, *others]
 
 
 def _refuse_unsupported(body: ChatRequest) -> None:
@@ -100,7 +109,29 @@ def _refuse_unsupported(body: ChatRequest) -> None:
             )
 
 
-def _prompt(messages: list[Message], tokenizer: ChatTokenizer) -> list[int]:
+def _unfinished(body: ChatRequest) -> bool:
+    """Is the last message the beginning of the answer? Says so as vLLM's clients do."""
+    unfinished = bool(body.continue_final_message)
+    if unfinished and body.messages[-1].role != "assistant":
+        raise ApiError(
+            400,
+            "continue_final_message needs an assistant message at the end.",
+            param="continue_final_message",
+            code="invalid_value",
+        )
+    if body.add_generation_prompt not in (None, not unfinished):
+        raise ApiError(
+            400,
+            "add_generation_prompt is false if and only if continue_final_message is true.",
+            param="add_generation_prompt",
+            code="invalid_value",
+        )
+    return unfinished
+
+
+def _prompt(
+    messages: list[Message], tokenizer: ChatTokenizer, *, unfinished: bool = False
+) -> list[int]:
     for index, message in enumerate(messages):
         if message.content is None and message.role != "assistant":
             param = f"messages[{index}].content"
@@ -110,7 +141,7 @@ def _prompt(messages: list[Message], tokenizer: ChatTokenizer) -> list[int]:
         for m in messages
     ]
     try:
-        prompt = tokenizer.chat(chat)
+        prompt = tokenizer.chat(chat, unfinished=unfinished)
     except TemplateError as error:
         raise ApiError(400, str(error), param="messages", code="chat_template") from error
     if not prompt:
@@ -118,12 +149,32 @@ def _prompt(messages: list[Message], tokenizer: ChatTokenizer) -> list[int]:
     return prompt
 
 
+def _alternatives(body: ChatRequest) -> int | None:
+    if body.logprobs:
+        return body.top_logprobs or 0
+    if body.top_logprobs:
+        raise ApiError(
+            400,
+            "top_logprobs needs logprobs to be true.",
+            param="top_logprobs",
+            code="invalid_value",
+        )
+    return None
+
+
 def _sampling(body: ChatRequest, vocab_size: int) -> SamplingParams:
+    plain = SamplingParams()
     return SamplingParams(
         temperature=1.0 if body.temperature is None else body.temperature,
         top_p=1.0 if body.top_p is None else max(body.top_p, SMALLEST_TOP_P),
         top_k=max(body.top_k or 0, 0),
         min_p=body.min_p or 0.0,
+        xtc_probability=body.xtc_probability or 0.0,
+        xtc_threshold=body.xtc_threshold or plain.xtc_threshold,
+        repetition_penalty=body.repetition_penalty or plain.repetition_penalty,
+        repetition_context=body.repetition_context_size or plain.repetition_context,
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
         seed=secrets.randbits(64) if body.seed is None else body.seed % 2**64,
         logit_bias=tuple(
             (_token_id(token, vocab_size), bias) for token, bias in (body.logit_bias or {}).items()

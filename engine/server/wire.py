@@ -17,6 +17,9 @@ from pydantic_core import PydanticCustomError
 from engine.types import Timings, Usage
 
 MAX_STOPS = 32
+MAX_BIASES = 300
+MAX_CHOICES = 128
+MAX_ALTERNATIVES = 20
 
 
 def _join_parts(content: Any) -> Any:
@@ -57,7 +60,9 @@ class StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """`POST /v1/chat/completions`. Null is the same as absent; unknown fields are accepted.
 
-    model: any name; the one loaded model answers, and the response says which it is.
+    model: any name; the one loaded model answers, and the response says which it is. n: answers,
+    each from a seed of its own (seed, seed + 1, …). repetition_penalty and repetition_context_size:
+    as in mlx-lm. presence_penalty, frequency_penalty: over generated tokens, as in OpenAI's.
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
@@ -68,15 +73,28 @@ class ChatRequest(BaseModel):
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
+    n: int | None = Field(None, ge=1, le=MAX_CHOICES)
     min_tokens: int | None = Field(None, ge=0)
     ignore_eos: bool | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=-1)
     min_p: float | None = Field(None, ge=0, le=1)
+    xtc_probability: float | None = Field(None, ge=0, le=1)
+    xtc_threshold: float | None = Field(None, gt=0, le=0.5)
+    repetition_penalty: float | None = Field(None, gt=0, le=10)
+    repetition_context_size: int | None = Field(None, ge=1)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_ALTERNATIVES)
     seed: int | None = None
     stop: Annotated[list[str], BeforeValidator(_as_stops)] = Field([], max_length=MAX_STOPS)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = Field(
+        None, max_length=MAX_BIASES
+    )
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
 
     @property
     def wants_usage(self) -> bool:
@@ -133,6 +151,28 @@ def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 3)
 
 
+class Alternative(BaseModel):
+    """A token at some place. bytes: null for a special token. token: its text, with a replacement
+    character for what is only a part of one."""
+
+    token: str
+    logprob: float
+    bytes: list[int] | None
+
+
+class TokenLogprobs(Alternative):
+    """The sampled token and the likeliest ones at its place, likeliest first."""
+
+    top_logprobs: list[Alternative]
+
+
+class ChoiceLogprobs(BaseModel):
+    """One entry a token, by the model's distribution after logit_bias and penalties, before
+    temperature and filters."""
+
+    content: list[TokenLogprobs]
+
+
 class ChunkDelta(_Sparse):
     role: Literal["assistant"] | None = None
     content: str | None = None
@@ -141,6 +181,7 @@ class ChunkDelta(_Sparse):
 class ChunkChoice(BaseModel):
     index: int = 0
     delta: ChunkDelta
+    logprobs: ChoiceLogprobs | None = None
     finish_reason: str | None = None
 
 
@@ -164,6 +205,7 @@ class AnswerMessage(BaseModel):
 class Choice(BaseModel):
     index: int = 0
     message: AnswerMessage
+    logprobs: ChoiceLogprobs | None = None
     finish_reason: str
 
 
