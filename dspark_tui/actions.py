@@ -64,9 +64,25 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("stop_all", "Stop all panes", "stop every answer, drop queued prompts", panes=("S",)),
     Action(
-        "regenerate", "Answer again", "send the pane's last prompt once more; the old answer stays",
+        "regenerate", "Answer again", "with a new seed; the old answer stays beside it",
         panes=("r",), bar="again",
     ),
+    Action(
+        "repeat", "Answer again, same seed", "does the same come out?", panes=("equals_sign",),
+    ),
+    Action(
+        "go_on", "Continue the answer", "one that was stopped, interrupted or cut off",
+        panes=("c",),
+    ),
+    Action(
+        "older_sibling", "Earlier version", "of the latest turn that has several",
+        panes=("less_than_sign",),
+    ),
+    Action(
+        "newer_sibling", "Later version", "of the latest turn that has several",
+        panes=("greater_than_sign",),
+    ),
+    Action("fork", "Fork", "a new pane with the same history", panes=("f",), bar="fork"),
     Action(
         "target", "Switch target", "send to this pane only, or broadcast to all",
         both=("ctrl+t",), bar="target",

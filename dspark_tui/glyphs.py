@@ -16,6 +16,7 @@ class Glyphs:
     prefill: str
     decode: str
     stall: str
+    sent: str
     running: str
     done: str
     length: str
@@ -26,6 +27,8 @@ class Glyphs:
     bar_done: str
     bar_left: str
     prompt: str
+    earlier: str
+    later: str
     below: str
     warning: str
     dash: str
@@ -40,6 +43,7 @@ DEFAULT = Glyphs(
     prefill="╌",
     decode="━",
     stall="╍",
+    sent="┄",
     running=">",
     done="✓",
     length="┫",
@@ -50,6 +54,8 @@ DEFAULT = Glyphs(
     bar_done="━",
     bar_left="─",
     prompt="›",
+    earlier="‹",
+    later="›",
     below="⌄",
     warning="!",
     dash="-",
@@ -63,6 +69,7 @@ RICH = Glyphs(
     prefill="▒",
     decode="█",
     stall="▓",
+    sent="░",
     running="▶",
     done="✓",
     length="┫",
@@ -73,6 +80,8 @@ RICH = Glyphs(
     bar_done="█",
     bar_left="░",
     prompt="›",
+    earlier="‹",
+    later="›",
     below="↓",
     warning="⚠",
     dash="-",
@@ -86,6 +95,7 @@ ASCII = Glyphs(
     prefill="-",
     decode="=",
     stall="~",
+    sent=":",
     running=">",
     done="v",
     length="|",
@@ -96,6 +106,8 @@ ASCII = Glyphs(
     bar_done="#",
     bar_left=".",
     prompt=">",
+    earlier="<",
+    later=">",
     below="v",
     warning="!",
     dash="-",

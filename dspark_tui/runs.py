@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterator
 
 from dspark_tui.link import EngineLink
-from dspark_tui.run import Run
-from dspark_tui.session import Conversation, Turn
+from dspark_tui.run import SEED_BITS, Run
+from dspark_tui.session import Conversation, Turn, TurnStatus
+from dspark_tui.turns import Origin
 
 
 class Runs:
@@ -34,12 +36,34 @@ class Runs:
         else:
             self._start(pane, pane.begin(prompt))
 
-    def again(self, pane: Conversation) -> bool:
-        """Answer the last prompt once more. False when there is none or the pane is busy."""
-        turn = None if pane.number in self._running else pane.begin_again()
-        if turn is not None:
-            self._start(pane, turn)
-        return turn is not None
+    def instead(self, pane: Conversation, prompt: str, origin: Origin) -> str:
+        """Answer the prompt in place of the last one, which stays as a sibling.
+
+        Returns why that can't be, or "".
+        """
+        old = pane.turns[-1] if pane.turns else None
+        if origin is Origin.SAME_SEED and old is not None and old.seed is None:
+            return "this server chose the seed by itself: nobody knows it"
+        turn = None if pane.number in self._running else pane.beside_last(prompt, origin)
+        if old is None or turn is None:
+            return "this pane is busy" if pane.busy else "nothing to send again"
+        if origin is Origin.SAME_SEED:
+            turn.seed = old.seed
+        elif origin is Origin.NEW_SEED and pane.params.seed is not None:
+            turn.seed = secrets.randbits(SEED_BITS)
+        self._start(pane, turn)
+        return ""
+
+    def go_on(self, pane: Conversation) -> str:
+        """Continue the last answer where it broke off. Returns why that can't be, or ""."""
+        if pane.number in self._running:
+            return "this pane is busy"
+        if not pane.turns or not pane.turns[-1].can_go_on:
+            return "no answer here that was cut short"
+        turn = pane.turns[-1]
+        turn.status, turn.problem = TurnStatus.WAITING, ""
+        self._start(pane, turn)
+        return ""
 
     def stop_step(self, pane: Conversation) -> str:
         """Take back the newest queued prompt, else stop the answer. Says what it did, or ""."""

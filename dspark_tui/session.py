@@ -142,6 +142,7 @@ class Session:
         self.target: Target = target if target is not Target.CHOSEN else Target.ALL
         self.chosen: set[int] = set()
         self.history: list[str] = []
+        self.editing: Conversation | None = None  # whose last prompt is in the composer
         self.votes: list[Vote] = []
         for params in panes:
             self.add(params)
@@ -167,6 +168,8 @@ class Session:
         self.panes.remove(pane)
         self.chosen.discard(pane.number)
         self._leave_empty_choice()
+        if self.editing is pane:
+            self.editing = None
         if self.active is pane:
             self.active = self.panes[min(at, len(self.panes) - 1)]
         return True
@@ -195,6 +198,8 @@ class Session:
         return [pane for pane in self.panes if self.is_target(pane)]
 
     def is_target(self, pane: Conversation) -> bool:
+        if self.editing is not None:
+            return pane is self.editing
         match self.target:
             case Target.THIS:
                 return pane is self.active

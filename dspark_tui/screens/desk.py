@@ -34,6 +34,10 @@ class Desk(Screen[None]):
         """Redo everything that shows names, targets and which pane is active."""
         raise NotImplementedError
 
+    def revive(self) -> None:
+        """Start the engine again if it has given up: something is about to be asked of it."""
+        raise NotImplementedError
+
     def activate(self, conversation: Conversation) -> None:
         """Make it the active pane; the focus follows unless it is in the composer."""
         self.session.active = conversation

@@ -16,7 +16,7 @@ from dspark_tui.link import EngineLink
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
 from dspark_tui.screens.confirm import Confirm
-from dspark_tui.screens.paning import Paning
+from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.reading import Reading
 from dspark_tui.session import Session, TurnStatus
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
@@ -53,7 +53,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Reading, Paning):
+class Workbench(Reading, Conversing):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
@@ -113,11 +113,14 @@ class Workbench(Reading, Paning):
     def send(self, prompt: str) -> None:
         """Send to wherever the target says; while an engine is missing the prompts wait."""
         self.session.remember(prompt)
-        if self.link.failed:
-            self.action_restart()
+        self.revive()
         for pane in self.session.recipients():
             self.runs.send(pane, prompt)
         self._draw_panes()
+
+    def revive(self) -> None:
+        if self.link.failed:
+            self.action_restart()
 
     # ---- drawing
 
@@ -228,12 +231,6 @@ class Workbench(Reading, Paning):
     def action_stop_all(self) -> None:
         count = self.runs.stop_all()
         self.say(f"stopped {count} panes" if count else "nothing to stop")
-
-    def action_regenerate(self) -> None:
-        if self.link.failed:
-            self.action_restart()
-        if not self.runs.again(self.session.active):
-            self.say("this pane is busy" if self.session.active.busy else "nothing to send again")
 
     # ---- actions: the whole workbench
 

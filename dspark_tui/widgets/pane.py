@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from textual import events
 from textual.app import ComposeResult
@@ -17,7 +17,8 @@ from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
-from dspark_tui.session import Conversation, TurnStatus
+from dspark_tui.session import Conversation, Turn, TurnStatus
+from dspark_tui.turns import Origin
 from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.transcript import Transcript
 
@@ -63,7 +64,7 @@ class Pane(Vertical, can_focus=True):
         yield self.transcript
 
     def on_mount(self) -> None:
-        self.set_class(bool(self.conversation.turns), "-spoken")
+        self.show()
 
     def _welcome(self) -> str:
         ids = ("send", "params", "target", "help")
@@ -87,17 +88,49 @@ class Pane(Vertical, can_focus=True):
         )
         self.set_class(target, "-target")
 
+    def show(self) -> None:
+        """Draw the conversation anew: it was stored, or another of its branches is shown now."""
+        self.set_class(bool(self.conversation.turns), "-spoken")
+        self._show_whole(self.conversation.turns)
+
     def begin(self, run: Run) -> None:
-        """Show a prompt and open its answer."""
+        """Show a prompt and open its answer, or open the one that is continued."""
         self.add_class("-spoken", "-busy")
         self.remove_class("-troubled")
-        if any(turn.replaced for turn in self.conversation.turns[-2:-1]):
-            seed = "the same seed" if self.conversation.params.seed is not None else "a new seed"
-            self.transcript.note(f"once more, with {seed}")
-        else:
-            self.transcript.add_user(run.turn.prompt)
-        self.transcript.begin_answer()
+        turn = run.turn
+        if turn.origin is not Origin.SENT or run.continues:
+            self._show_whole(self.conversation.turns[:-1])
+        self._show_prompt(turn)
         self.transcript.follow()
+
+    def _show_whole(self, turns: Iterable[Turn]) -> None:
+        """Replace everything with turns that are over."""
+        self.transcript.clear()
+        for turn in turns:
+            self._show_prompt(turn)
+            self._show_end(turn)
+
+    def _show_prompt(self, turn: Turn) -> None:
+        """The prompt, and the answer as far as it is there, open."""
+        self.transcript.add_user(turn.prompt)
+        if marker := self._marker(turn):
+            self.transcript.note(marker)
+        self.transcript.begin_answer()
+        if turn.answer:
+            self.transcript.append(turn.answer)
+
+    def _marker(self, turn: Turn) -> str:
+        """Its place among its siblings and what it changed, e.g. "‹ 2/3 ›  new seed"."""
+        nth, count = self.conversation.place(turn)
+        place = f"{self._glyphs.earlier} {nth}/{count} {self._glyphs.later}" if count > 1 else ""
+        return "  ".join(part for part in (place, turn.origin) if part)
+
+    def _show_end(self, turn: Turn) -> None:
+        """Close the answer and say how it ended."""
+        summary = turn.requests[-1].summary() if turn.requests else ""
+        self.transcript.end_answer(summary, ENDINGS.get(turn.status))
+        if turn.problem:
+            self.transcript.note(turn.problem)
 
     def advance(self, run: Run) -> None:
         """Take over the text the run brought since the last tick."""
@@ -112,9 +145,7 @@ class Pane(Vertical, can_focus=True):
         """Close the answer and say how it ended."""
         turn = run.turn
         self.remove_class("-busy")
-        self.transcript.end_answer(run.summary(), ENDINGS.get(turn.status))
-        if turn.problem:
-            self.transcript.note(turn.problem)
+        self._show_end(turn)
         if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
             self.add_class("-troubled")
             if not run.refused:

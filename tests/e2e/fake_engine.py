@@ -43,13 +43,16 @@ class FakeTokenizer:
 
     vocab_size = 100
 
-    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
         text = " ".join(message["content"] for message in messages)
         if "#template" in text:
             raise TemplateError("System role not supported")
         if "#bug" in text:
             raise ZeroDivisionError("a bug in the tokenizer")
         return [1] * len(text.split())
+
+    def spell(self, token: int) -> tuple[str, bytes | None]:
+        return f"t{token}", b"t%d" % token
 
 
 @dataclass(frozen=True)

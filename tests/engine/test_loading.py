@@ -294,6 +294,15 @@ def test_chat_ends_where_the_answer_begins(folder: Path) -> None:
     assert tokenizer.eos == {EOS_ID}
 
 
+def test_a_begun_answer_is_left_open(folder: Path) -> None:
+    tokenizer = load(folder, "tiny").tokenizer
+    question = {"role": "user", "content": "hi"}
+    begun = tokenizer.chat([question, {"role": "assistant", "content": "a b"}], unfinished=True)
+    ready = tokenizer.chat([question])
+    assert begun[: len(ready)] == ready
+    assert tokenizer.decode(begun[len(ready) :]) == "a b"
+
+
 def test_a_template_that_refuses_a_role(tmp_path: Path) -> None:
     template = "{{ raise_exception('System role\n not supported') }}" + CHATML
     tokenizer = load(tiny_llama(tmp_path, chat_template=template), "tiny").tokenizer

@@ -49,7 +49,7 @@ class ScriptedTokenizer:
     words = ("", *ORDERS)
     vocab_size = len(words)
 
-    def chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
         *earlier, last = (str(message["content"]).split() for message in messages)
         orders = [self.words.index(word) if word in ORDERS else 0 for word in last]
         return [0] * (len(messages) + sum(map(len, earlier))) + orders

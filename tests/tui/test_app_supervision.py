@@ -49,8 +49,7 @@ async def test_a_native_crash_mid_stream_keeps_the_text_and_r_sends_again(
         assert not any(r.finished is None for r in bench.app._link.live.engine.requests.values())
         await bench.press("escape", "r")
         await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
-        assert len(bench.conversation(1).turns) == 2
-        assert before in bench.shown(1)
+        assert before in bench.conversation(1).starts[0].answer
 
 
 async def test_what_is_sent_while_the_worker_restarts_waits_for_it(open_bench: OpenBench) -> None:

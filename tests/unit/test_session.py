@@ -6,6 +6,7 @@ import pytest
 
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.session import Conversation, Session, Target, TurnStatus
+from dspark_tui.turns import Origin
 
 
 def answered(pane: Conversation, prompt: str, answer: str, status: TurnStatus) -> None:
@@ -19,19 +20,65 @@ def test_messages_hold_what_was_answered_and_not_what_was_replaced_or_refused() 
     answered(pane, "refused", "", TurnStatus.FAILED)
     answered(pane, "cut", "par", TurnStatus.INTERRUPTED)
     answered(pane, "again", "old", TurnStatus.DONE)
-    assert pane.begin_again() is pane.turns[-1]
+    assert pane.beside_last("again", Origin.NEW_SEED) is pane.turns[-1]
     assert [message["content"] for message in pane.messages()] == [
         "Be kind.", "one", "1", "cut", "par", "again",
     ]  # fmt: skip
     assert [message["role"] for message in pane.messages()][:3] == ["system", "user", "assistant"]
 
 
+def test_an_answer_that_has_begun_comes_last_in_the_messages() -> None:
+    pane = Conversation(1, PaneParams())
+    answered(pane, "go", "half an", TurnStatus.STOPPED)
+    assert pane.turns[-1].can_go_on
+    assert pane.messages()[-1] == {"role": "assistant", "content": "half an"}
+
+
 def test_a_busy_pane_is_not_asked_again() -> None:
     pane = Conversation(1, PaneParams())
-    assert pane.begin_again() is None
+    assert pane.beside_last("x", Origin.EDITED) is None
     pane.begin("now")
     assert pane.busy
-    assert pane.begin_again() is None
+    assert pane.beside_last("x", Origin.EDITED) is None
+
+
+def test_a_tree_shows_one_branch_and_keeps_the_others() -> None:
+    pane = Conversation(1, PaneParams())
+    for prompt in ("one", "two"):
+        answered(pane, prompt, "an answer", TurnStatus.DONE)
+    one, two = pane.turns
+    edited = pane.beside_last("two, edited", Origin.EDITED)
+    assert edited is not None
+    edited.status = TurnStatus.DONE
+    answered(pane, "three", "an answer", TurnStatus.DONE)
+    assert [turn.prompt for turn in pane.turns] == ["one", "two, edited", "three"]
+    assert (pane.place(one), pane.place(two), pane.place(edited)) == ((1, 1), (1, 2), (2, 2))
+    assert pane.fork_in_sight() is edited
+    pane.show(two)
+    assert pane.turns == [one, two]
+    pane.show(edited)
+    assert [turn.prompt for turn in pane.turns] == ["one", "two, edited", "three"]
+
+
+def test_the_first_turn_has_siblings_too() -> None:
+    pane = Conversation(1, PaneParams())
+    answered(pane, "one", "1", TurnStatus.DONE)
+    again = pane.beside_last("one", Origin.SAME_SEED)
+    assert pane.turns == [again]
+    assert len(pane.starts) == 2
+
+
+def test_a_copied_branch_shares_nothing_with_its_source() -> None:
+    pane = Conversation(1, PaneParams())
+    for prompt in ("one", "two"):
+        answered(pane, prompt, "an answer", TurnStatus.DONE)
+    copies = pane.copied_turns()
+    assert [turn.prompt for turn in copies] == ["one", "two"]
+    assert copies[1].parent is copies[0]
+    assert copies[0].children == [copies[1]]
+    assert not {turn.id for turn in copies} & {turn.id for turn in pane.turns}
+    copies[1].answer = "changed"
+    assert pane.turns[1].answer == "an answer"
 
 
 def test_targets() -> None:

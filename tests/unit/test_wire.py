@@ -24,9 +24,10 @@ class WordTokenizer:
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.unfinished = False
 
-    def chat(self, messages: list[dict[str, Any]]) -> list[int]:
-        self.messages = messages
+    def chat(self, messages: list[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
+        self.messages, self.unfinished = messages, unfinished
         if any(m["content"] == "refuse me" for m in messages):
             raise TemplateError("Only user and assistant roles are supported!")
         return [1] * sum(len(m["content"].split()) for m in messages)
@@ -253,6 +254,35 @@ def test_options_set_to_their_neutral_value_ask_for_nothing(tokenizer: WordToken
 def test_tool_turns_are_refused(tokenizer: WordTokenizer, message: dict[str, Any]) -> None:
     with pytest.raises(ApiError, match="Tool calls"):
         convert(tokenizer, messages=[{"role": "user", "content": "2+2"}, message])
+
+
+BEGUN = [{"role": "user", "content": "count"}, {"role": "assistant", "content": "one two"}]
+
+
+def test_an_answer_is_continued_when_the_client_says_so(tokenizer: WordTokenizer) -> None:
+    convert(tokenizer, messages=BEGUN)
+    assert not tokenizer.unfinished
+    convert(tokenizer, messages=BEGUN, continue_final_message=True, add_generation_prompt=False)
+    assert tokenizer.unfinished
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"continue_final_message": True}, "continue_final_message"),
+        (
+            {"messages": BEGUN, "continue_final_message": True, "add_generation_prompt": True},
+            "add_generation_prompt",
+        ),
+        ({"messages": BEGUN, "add_generation_prompt": False}, "add_generation_prompt"),
+    ],
+)
+def test_a_continuation_that_makes_no_sense_is_refused(
+    tokenizer: WordTokenizer, fields: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        convert(tokenizer, **fields)
+    assert refusal.value.body.param == param
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(tokenizer: WordTokenizer) -> None:

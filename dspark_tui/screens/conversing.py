@@ -1,0 +1,58 @@
+"""Actions on the active pane's conversation: other answers, other prompts, other branches."""
+
+from __future__ import annotations
+
+from dspark_tui.screens.paning import Paning
+from dspark_tui.turns import Origin
+
+
+class Conversing(Paning):
+    """Nothing here loses a turn: what is not shown stays a sibling of what is."""
+
+    def action_regenerate(self) -> None:
+        self._answer_again(Origin.NEW_SEED)
+
+    def action_repeat(self) -> None:
+        self._answer_again(Origin.SAME_SEED)
+
+    def _answer_again(self, origin: Origin) -> None:
+        pane = self.session.active
+        prompt = pane.turns[-1].prompt if pane.turns else ""
+        self.revive()
+        if refusal := self.runs.instead(pane, prompt, origin):
+            self.say(refusal)
+
+    def action_go_on(self) -> None:
+        self.revive()
+        if refusal := self.runs.go_on(self.session.active):
+            self.say(refusal)
+
+    def action_older_sibling(self) -> None:
+        self._switch(-1)
+
+    def action_newer_sibling(self) -> None:
+        self._switch(+1)
+
+    def _switch(self, step: int) -> None:
+        """Show the sibling `step` places on of the latest turn that has any."""
+        pane = self.session.active
+        turn = pane.fork_in_sight()
+        if pane.busy or turn is None:
+            self.say("this pane is busy" if pane.busy else "no other answer here to switch to")
+            return
+        siblings = pane.siblings(turn)
+        pane.show(siblings[(siblings.index(turn) + step) % len(siblings)])
+        self.grid.active.show()
+        self.describe()
+
+    async def action_fork(self) -> None:
+        source = self.session.active
+        if source.busy:
+            self.say("this pane is busy; fork it when its answer is there")
+            return
+        copies = source.copied_turns()
+        fork = await self.open_pane(source.params)
+        if fork is not None:
+            fork.turns, fork.starts = copies, copies[:1]
+            self.grid.active.show()
+            self.describe()
