@@ -1,0 +1,109 @@
+"""One prompt asked several times of each pane: how often does the same answer come?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dspark_tui.answer import Answer
+from dspark_tui.params import SEED_BITS, PaneParams
+from dspark_tui.session import Conversation, Message, Turn
+
+if TYPE_CHECKING:
+    from dspark_tui.client import EngineClient
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request. seed: what it is sent with, so that its answer can be had again."""
+
+    pane: Conversation
+    number: int
+    seed: int
+    answer: Answer = field(default_factory=Answer)
+    over: bool = False
+
+    @property
+    def whole(self) -> bool:
+        return self.over and not self.answer.problem
+
+    async def ask(self, client: EngineClient, messages: list[Message]) -> None:
+        """Returns when the answer is whole or has a problem."""
+        from dspark_tui.client import ClientError
+
+        params = replace(self.pane.params, seed=self.seed)
+        source = f"{self.pane.label} #{self.number}"
+        try:
+            with suppress(ClientError):  # the answer says what went wrong
+                await self.answer.receive(client, messages, params, source)
+        finally:
+            self.over = True
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Attempts of one pane with the same answer, character by character."""
+
+    text: str
+    attempts: tuple[Attempt, ...]
+
+
+class Repeats:
+    """All requests of all panes, sent at once: they share the engine's batch."""
+
+    def __init__(
+        self, prompt: str, panes: Sequence[Conversation], times: int, seed: int, *, same: bool
+    ) -> None:
+        """seed: where a pane has none of its own. same: every attempt of a pane has that seed; else
+        each has the next one.
+        """
+        self.prompt, self.panes = prompt, panes
+        self.attempts = [
+            Attempt(pane, number, _seed(pane.params, seed, 0 if same else number - 1))
+            for pane in panes
+            for number in range(1, times + 1)
+        ]
+
+    async def run(self, client: EngineClient) -> None:
+        """Ask; cancelling it ends what still runs."""
+        messages = {pane.number: _messages(pane, self.prompt) for pane in self.panes}
+        async with asyncio.TaskGroup() as group:
+            for attempt in self.attempts:
+                group.create_task(attempt.ask(client, messages[attempt.pane.number]))
+
+    def of(self, pane: Conversation) -> list[Attempt]:
+        return [attempt for attempt in self.attempts if attempt.pane is pane]
+
+
+def groups(attempts: Iterable[Attempt]) -> list[Group]:
+    """One for each distinct whole answer, the most frequent first, then in the order asked."""
+    found: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.whole:
+            found.setdefault(attempt.answer.text, []).append(attempt)
+    return sorted(
+        (Group(text, tuple(alike)) for text, alike in found.items()),
+        key=lambda group: -len(group.attempts),
+    )
+
+
+def agreement(attempts: Sequence[Attempt]) -> str:
+    """How many of the whole answers are the same, in words; "" before there are two."""
+    sizes = [len(group.attempts) for group in groups(attempts)]
+    if sum(sizes) < 2:
+        return ""
+    return f"all {sum(sizes)} differ" if sizes[0] == 1 else f"{sizes[0]} of {sum(sizes)} identical"
+
+
+def _seed(params: PaneParams, drawn: int, step: int) -> int:
+    return ((drawn if params.seed is None else params.seed) + step) % (1 << SEED_BITS)
+
+
+def _messages(pane: Conversation, prompt: str) -> list[Message]:
+    """The pane's history with the prompt; one that was the last anyway is not said twice."""
+    again = bool(pane.turns) and pane.turns[-1].prompt == prompt
+    turns = pane.turns[:-1] if again else pane.turns
+    return replace(pane, turns=[*turns, Turn(prompt)]).messages()

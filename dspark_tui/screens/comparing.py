@@ -1,0 +1,150 @@
+"""Actions that set panes against each other: differences, votes, figures, repeats."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from dspark_tui.actions import Context
+from dspark_tui.blind import hidden, hide, reveal
+from dspark_tui.broadcasts import Broadcast, Broadcasts, Reply
+from dspark_tui.params import PaneParams
+from dspark_tui.screens.paning import Paning
+from dspark_tui.session import Conversation
+from dspark_tui.votes import Vote, tally
+
+BLIND_SEED_BITS = 32
+
+
+class Comparing(Paning):
+    """Keeps the broadcasts; votes are the session's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broadcasts = Broadcasts()
+
+    def note_broadcast(self, prompt: str, panes: Sequence[Conversation]) -> None:
+        """Call it before a prompt is sent to the panes."""
+        first = min(self.session.panes, key=lambda pane: pane.number)
+        self.broadcasts.sent(prompt, panes, first)
+        for pane in panes:
+            pane.voted = False
+
+    # ---- differences
+
+    def action_mark(self) -> None:
+        pane = self.session.active
+        others = [other for other in self.session.panes if other.marked and other is not pane]
+        if len(others) > 1:
+            mark = self.key("mark", Context.PANES)
+            self.say(f"two panes are marked; {mark} there takes a mark away")
+            return
+        pane.marked = not pane.marked
+        self.describe()
+
+    def action_diff(self) -> None:
+        from dspark_tui.screens.compare import Compare
+
+        pair = self._pair()
+        if pair is None:
+            mark = self.key("mark", Context.PANES)
+            self.say(f"{mark} marks the pane to compare this one with")
+            return
+        left, right = pair
+        texts = [_latest_answer(pane) for pane in pair]
+        for pane, text in zip(pair, texts, strict=True):
+            if not text:
+                self.say(f"pane {pane.title} has no answer yet")
+                return
+        names = (left.title, right.title)
+        self.app.push_screen(Compare(texts[0], texts[1], names, self.glyphs))
+
+    def _pair(self) -> tuple[Conversation, Conversation] | None:
+        """Two marked panes, else a marked one and the active one, else the only two there are."""
+        session = self.session
+        panes = [pane for pane in session.panes if pane.marked]
+        if len(panes) == 1 and panes[0] is not session.active:
+            panes.append(session.active)
+        if not panes and len(session.panes) == 2:
+            panes = session.panes
+        return (panes[0], panes[1]) if len(panes) == 2 else None
+
+    # ---- votes
+
+    def action_vote(self) -> None:
+        broadcast = self.broadcasts.latest
+        reply = broadcast.reply_of(self.session.active) if broadcast is not None else None
+        if broadcast is None or reply is None:
+            self.say("votes are for an answer to the latest prompt that several panes got")
+        elif not reply.answer:
+            self.say("no answer to vote for yet")
+        else:
+            self._vote(broadcast, reply)
+
+    def _vote(self, broadcast: Broadcast, reply: Reply) -> None:
+        votes = self.session.votes
+        if broadcast.vote is None:
+            candidates = tuple(reply.candidate for reply in broadcast.replies)
+            broadcast.vote = Vote(broadcast.prompt, candidates, hidden(self.session))
+            votes.append(broadcast.vote)
+        reply.pane.voted = broadcast.vote.toggle(reply.candidate)
+        if not broadcast.vote.winners:
+            votes.remove(broadcast.vote)
+            broadcast.vote = None
+        self._reveal()
+        self.describe()
+        if not reply.pane.voted:
+            self.say(f"took back the vote for {reply.candidate}")
+            return
+        (score,) = (score for score in tally(votes) if score.candidate == reply.candidate)
+        self.say(f"voted; {score}")
+
+    def action_blind(self) -> None:
+        if hidden(self.session):
+            self._reveal()
+        elif len(self.session.panes) == 1:
+            self.say("one pane alone has nobody to be mistaken for")
+            return
+        else:
+            hide(self.session, secrets.randbits(BLIND_SEED_BITS))
+            self.say(f"blind: {self.key('vote', Context.PANES)} votes and shows who is who")
+        self.describe()
+
+    def _reveal(self) -> None:
+        if hidden(self.session):
+            reveal(self.session)
+            self.describe()
+
+    async def open_pane(self, params: PaneParams) -> Conversation | None:
+        self._reveal()
+        return await super().open_pane(params)
+
+    def action_params(self) -> None:
+        if hidden(self.session):
+            self.say(f"would show who it is; {self.key('blind', Context.PANES)} shows all names")
+        else:
+            super().action_params()
+
+    # ---- figures and repeats
+
+    def action_figures(self) -> None:
+        from dspark_tui.screens.figures import BroadcastFigures
+
+        if not len(self.broadcasts):
+            self.say("no prompt went to several panes yet")
+        else:
+            self.app.push_screen(BroadcastFigures(self.broadcasts, self.session, self.link))
+
+    def action_repeats(self) -> None:
+        from dspark_tui.screens.repeat import Repeat
+
+        pane = self.session.active
+        prompt = self.composer.text.strip() or (pane.turns[-1].prompt if pane.turns else "")
+        if not prompt:
+            self.say("write a prompt first, or send one")
+            return
+        self.revive()
+
+
+def _latest_answer(pane: Conversation) -> str:
+    return next((turn.answer for turn in reversed(pane.turns) if turn.answer), "")

@@ -1,0 +1,251 @@
+"""One prompt asked several times: which answers come, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+from textual.worker import Worker
+
+from dspark_tui.answer import aggregate
+from dspark_tui.csv_export import export_path, write_csv
+from dspark_tui.foreign import drawable
+from dspark_tui.glyphs import Glyphs
+from dspark_tui.link import EngineLink
+from dspark_tui.parts import grouped
+from dspark_tui.paths import tilde
+from dspark_tui.repeats import Group, Repeats, agreement, groups
+from dspark_tui.session import Conversation
+from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.transcript import Transcript
+
+PERIOD = 0.25
+LEAST, USUAL, MOST = 2, 5, 25
+SEED_BITS = 32
+"""Of the seeds drawn here: every server takes these."""
+
+COLUMNS = ("prompt", "pane", "name", "number", "seed", "group", "tokens", "ttft",
+           "completion_time", "finish_reason", "error", "answer")  # fmt: skip
+
+
+class Repeat(ModalScreen[None]):
+    """First how many times, then the answers as they come."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,ctrl+c,q", "leave"),
+        Binding("plus,equals_sign,right", "times(1)"),
+        Binding("minus,left", "times(-1)"),
+        Binding("s", "same_seed"),
+        Binding("enter", "start", priority=True),
+        Binding("pageup", "read(-1)", priority=True),
+        Binding("pagedown", "read(1)", priority=True),
+        Binding("y", "copy"),
+        Binding("w", "export"),
+    ]
+
+    def __init__(
+        self, prompt: str, panes: Sequence[Conversation], link: EngineLink, glyphs: Glyphs
+    ) -> None:
+        super().__init__()
+        self._prompt, self._panes, self._link, self._glyphs = prompt, panes, link, glyphs
+        self._times, self._same = USUAL, False
+        self._repeats: Repeats | None = None
+        self._running: Worker[None] | None = None
+        self._shown: list[Group] = []
+        self._counted = -1
+        self._plan = Static(id="plan", markup=False)
+        self._state = Static(id="state", markup=False)
+        self._list = OptionList(compact=True)
+        self._answer = Transcript(glyphs=glyphs)
+        self._panel = BatchPanel(glyphs=glyphs)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="sheet tall") as sheet:
+            sheet.border_title = "repeat"
+            yield Static(
+                f"{self._glyphs.prompt} {drawable(self._prompt)}", id="prompt", markup=False
+            )
+            yield self._plan
+            yield self._state
+            yield self._list
+            yield self._answer
+            yield self._panel
+
+    def on_mount(self) -> None:
+        self._panel.mode = Mode.SMALL
+        self._answer.can_focus = False
+        self._list.focus()
+        self._describe()
+
+    # ---- drawing
+
+    def _describe(self) -> None:
+        """The part that only changes at the person's wish."""
+        panes = len(self._panes)
+        of = f"{self._times} times" + (f" × {panes} panes" if panes > 1 else "")
+        seeds = "always the same seed" if self._same else "each time another seed"
+        self._plan.update(f"{of} = {self._times * panes} requests in one batch, {seeds}")
+        sheet = self.query_one(".sheet")
+        if self._repeats is None:
+            self._state.update("")
+            sheet.border_subtitle = "- + how often   s seeds   Enter starts   Esc leaves"
+        elif self._running is not None:
+            sheet.border_subtitle = "Esc stops"
+        else:
+            sheet.border_subtitle = "PgUp PgDn read   y copy   w CSV   Esc closes"
+
+    def _draw(self) -> None:
+        repeats = self._repeats
+        if repeats is None:
+            return
+        self._panel.show(self._link.live, self._link.now())
+        self._state.update(_progress(repeats))
+        done = sum(attempt.over for attempt in repeats.attempts)
+        if done != self._counted:
+            self._counted = done
+            self._list_groups(repeats)
+
+    def _list_groups(self, repeats: Repeats) -> None:
+        """Rebuild the list; the highlighted answer stays highlighted."""
+        before = self._highlighted()
+        self._shown, options = [], list[Option]()
+        place = None
+        for pane in repeats.panes:
+            options.append(Option(_heading(repeats, pane), disabled=True))
+            for group in groups(repeats.of(pane)):
+                if before is not None and group.attempts[0] in before.attempts:
+                    place = len(options)
+                options.append(Option(_entry(group), id=str(len(self._shown))))
+                self._shown.append(group)
+        self._list.clear_options()
+        self._list.add_options(options)
+        if self._shown:
+            self._list.highlighted = 1 if place is None else place
+
+    def _highlighted(self) -> Group | None:
+        option = self._list.highlighted_option
+        return None if option is None or option.id is None else self._shown[int(option.id)]
+
+    def on_option_list_option_highlighted(self) -> None:
+        self._answer.clear()
+        if (group := self._highlighted()) is not None:
+            self._answer.begin_answer()
+            self._answer.append(group.text)
+            self._answer.end_answer()
+            self._answer.scroll_home(animate=False)
+
+    # ---- running
+
+    async def _run(self, repeats: Repeats) -> None:
+        ticker = self.set_interval(PERIOD, self._draw)
+        try:
+            await self._link.ready.wait()
+            await repeats.run(self._link.client)
+        finally:
+            ticker.stop()
+            self._running = None
+            self._draw()
+            self._describe()
+
+    # ---- actions
+
+    def action_times(self, step: int) -> None:
+        if self._repeats is None:
+            self._times = min(MOST, max(LEAST, self._times + step))
+            self._describe()
+
+    def action_same_seed(self) -> None:
+        if self._repeats is None:
+            self._same = not self._same
+            self._describe()
+
+    def action_start(self) -> None:
+        if self._repeats is None:
+            seed = secrets.randbits(SEED_BITS)
+            self._repeats = Repeats(self._prompt, self._panes, self._times, seed, same=self._same)
+            self._running = self.run_worker(self._run(self._repeats), exit_on_error=False)
+            self._describe()
+            self._draw()
+
+    def action_leave(self) -> None:
+        """Stop what runs; pressed again, close."""
+        if self._running is not None:
+            self._running.cancel()
+        else:
+            self.dismiss(None)
+
+    def action_read(self, direction: int) -> None:
+        rows = max(1, self._answer.size.height // 2)
+        self._answer.scroll_relative(y=direction * rows, animate=False)
+
+    def action_copy(self) -> None:
+        if (group := self._highlighted()) is not None:
+            self.app.copy_to_clipboard(group.text)
+
+    def action_export(self) -> None:
+        if self._repeats is None:
+            return
+        path = export_path("repeats")
+        try:
+            write_csv(path, COLUMNS, _rows(self._repeats))
+            self.notify(f"written to {tilde(path)}", timeout=5, markup=False)
+        except OSError as error:
+            problem = f"{tilde(path)} can't be written: {error.strerror}"
+            self.notify(problem, severity="error", timeout=8, markup=False)
+
+
+def _progress(repeats: Repeats) -> str:
+    attempts = repeats.attempts
+    failed = sum(attempt.over and bool(attempt.answer.problem) for attempt in attempts)
+    parts = [f"{sum(attempt.whole for attempt in attempts)} of {len(attempts)} answered"]
+    if failed:
+        parts.append(f"{failed} not")
+    if (total := aggregate(attempt.answer for attempt in attempts)) is not None:
+        parts.append(
+            f"{grouped(total.tokens)} tok / {total.seconds:.2f} s = {total.rate:.1f} tok/s"
+        )
+    return "   ".join(parts)
+
+
+def _heading(repeats: Repeats, pane: Conversation) -> Content:
+    attempts = repeats.of(pane)
+    whole = sum(attempt.whole for attempt in attempts)
+    state = agreement(attempts) or f"{whole} of {len(attempts)} answered"
+    return Content.assemble((drawable(pane.title), "bold"), f"   {state}")
+
+
+def _entry(group: Group) -> Content:
+    first = group.attempts[0]
+    count = f"{len(group.attempts)}×"
+    seed = f"seed {first.seed}" if len({attempt.seed for attempt in group.attempts}) == 1 else ""
+    words = " ".join(group.text.split())
+    return Content.assemble(
+        (f"{count:>4} ", "bold"), f"{first.answer.tokens or 0:>5} tok  {drawable(words[:200])}"
+    )
+
+
+def _rows(repeats: Repeats) -> Iterator[tuple[object, ...]]:
+    """A row for each attempt; group 1 is the pane's most frequent answer."""
+    for pane in repeats.panes:
+        attempts = repeats.of(pane)
+        found = {
+            id(attempt): number
+            for number, group in enumerate(groups(attempts), 1)
+            for attempt in group.attempts
+        }
+        for attempt in attempts:
+            answer = attempt.answer
+            yield (
+                repeats.prompt, pane.number, pane.params.name, attempt.number, attempt.seed,
+                found.get(id(attempt), ""), answer.tokens, answer.ttft, answer.completion_time,
+                answer.reason, answer.problem, answer.text,
+            )  # fmt: skip
