@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import mlx.core as mx
 
 from engine.bus import Clock
-from engine.cache import BatchCache
+from engine.cache import CachePlan
 from engine.logprobs import Scores
 from engine.penalties import penalised
 from engine.prefill import Group
@@ -40,10 +40,10 @@ class Step:
 class Batch:
     """The decoding rows. Row i of every layer's cache belongs to `rows[i]`."""
 
-    def __init__(self, model: Any, clock: Clock) -> None:
-        self._model = model
+    def __init__(self, caches: CachePlan, clock: Clock) -> None:
+        self._model = caches.model
         self._clock = clock
-        self._cache = BatchCache(model)
+        self._cache = caches.new()
         self._latest: Step | None = None
         self.rows: list[Row] = []
 

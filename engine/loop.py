@@ -10,6 +10,7 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.batch import Batch, Step
 from engine.bus import Clock, EventBus
+from engine.cache import plan_for
 from engine.events import (
     Admitted,
     EngineStatus,
@@ -58,7 +59,6 @@ class Loop:
         clock: Clock,
         forget: Callable[[str], None],
     ) -> None:
-        """Raises UnbatchableError for a model whose cache kinds can't be batched."""
         self.model = model
         self.failed = False
         self._bus = bus
@@ -66,7 +66,9 @@ class Loop:
         self._forget = forget
         self._eos = model.tokenizer.eos
         self._rows: dict[str, Row] = {}
-        self._scheduler = Scheduler(settings.max_batch, self._kv_tokens(settings))
+        self._caches = plan_for(model.model, model.kv_bits)
+        self.slots = 1 if self._caches.alone else settings.max_batch
+        self._scheduler = Scheduler(self.slots, self._kv_tokens(settings))
         self._budget = PrefillBudget()
         mx.set_cache_limit(BUFFER_CACHE)
         self._wired_before = maybe_set_recommended_wired_limit()
@@ -75,7 +77,8 @@ class Loop:
         self._in_flight: Step | None = None
         self._blocked: GenerationRequest | None = None
         self._rebuild()
-        for capability in model.capabilities:
+        batching = self._caches.capability(clock.now(), settings.max_batch)
+        for capability in (*model.capabilities, batching):
             bus.publish(capability)
 
     @property
@@ -271,8 +274,8 @@ class Loop:
 
     def _rebuild(self) -> None:
         """An empty batch and reader."""
-        self._reader = PromptReader(self.model.model)
-        self._batch = Batch(self.model.model, self._clock)
+        self._reader = PromptReader(self._caches)
+        self._batch = Batch(self._caches, self._clock)
         self._in_flight = None
         self._blocked = None
 

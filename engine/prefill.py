@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import mlx.core as mx
 
-from engine.cache import BatchCache
+from engine.cache import CachePlan, RowCache
 from engine.row import Row
 
 
@@ -17,7 +16,7 @@ class Group:
     """Rows read in one forward: one long prompt over several slices, or short ones in one."""
 
     rows: list[Row]
-    cache: BatchCache
+    cache: RowCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class PromptReader:
     no logits are ever computed here (MLX is lazy: only the K/V writes are evaluated).
     """
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, caches: CachePlan) -> None:
+        self._caches = caches
         self._waiting: deque[Row] = deque()
         self._group: Group | None = None
 
@@ -70,17 +69,20 @@ class PromptReader:
         return Slice(group.rows, width * len(group.rows), group if done else None)
 
     def _form(self, budget: int) -> Group:
-        """The oldest row, and those after it while all of them fit into one slice together."""
+        """The oldest row, and those after it while all of them fit into one slice together; where
+        a forward takes no padding, only those with as much to read."""
         rows = [self._waiting.popleft()]
         width = max(rows[0].unread, 1)
         while self._waiting and width <= budget:
+            if not self._caches.ragged and self._waiting[0].unread != rows[0].unread:
+                break
             width = max(width, self._waiting[0].unread)
             if width * (len(rows) + 1) > budget:
                 break
             rows.append(self._waiting.popleft())
-        cache = BatchCache(self._model)
+        cache = self._caches.new()
         for _ in rows:
-            cache.append()
+            cache.append_empty()
         return Group(rows, cache)
 
     def _forward(self, group: Group, widths: list[int], width: int) -> None:
@@ -89,6 +91,7 @@ class PromptReader:
             for row, count in zip(group.rows, widths, strict=True)
         ]
         padded = [list(prompt) + [0] * (width - len(prompt)) for prompt in prompts]
-        self._model(mx.array(padded, dtype=mx.uint32), cache=group.cache.layers)
+        group.cache.rows.expect(widths)
+        self._caches.model(mx.array(padded, dtype=mx.uint32), cache=group.cache.layers)
         mx.eval(group.cache.arrays())
         group.cache.rows.advance(widths)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import dequantize_model, get_total_parameters, load_model
 
 from engine.events import Capability, ModelInfo, Progress
 from engine.hardware import blas, device
-from engine.models import blocked, rotary
+from engine.models import blocked, kv, rotary
 from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink
 from engine.models.tokenizer import Tokenizer
@@ -46,11 +44,12 @@ _SHORT_NAMES = {dtype: name for name, dtype in PRECISIONS.items()}
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """A model ready to run. The thread that loaded it is the one that may run it and drop it;
-    tokenizer and info may be used from any thread."""
+    tokenizer and info may be used from any thread. kv_bits: of quantized K and V, None for none."""
 
     model: nn.Module
     tokenizer: Tokenizer
     info: ModelInfo
+    kv_bits: int | None
     config: dict[str, Any]
     path: Path
     capabilities: tuple[Capability, ...]
@@ -69,10 +68,12 @@ def load(
     name: str,
     precision: str = "auto",
     progress: ProgressSink = lambda _: None,
+    kv_bits: int | None = None,
 ) -> LoadedModel:
     """Load a model folder on the calling thread, its weights evaluated when this returns.
 
-    name: becomes `info.id`. precision: "auto", "stored" or one of PRECISIONS. Raises ModelError.
+    name: becomes `info.id`. precision: "auto", "stored" or one of PRECISIONS. kv_bits: 4 or 8 to
+    quantize K and V where the model allows it. Raises ModelError.
     """
     config = _read_config(path)
     progress(Progress("load", f"{name}: tokenizer"))
@@ -87,6 +88,7 @@ def load(
         rotary.apply(model)
     if multiplier.path is not None and multiplier.optimised:
         blocked.apply(model)
+    quantized = kv.quantization(model, kv_bits)
     info = ModelInfo(
         id=name,
         family=config["model_type"],
@@ -94,13 +96,14 @@ def load(
         context=_context(config),
         precision=_precision_name(model),
         weight_bytes=_weight_bytes(model),
-        kv_bytes_per_token=_kv_bytes_per_token(model),
+        kv_bytes_per_token=_kv_bytes_per_token(model, quantized.bits),
     )
     capabilities = (
         Capability(time.monotonic(), "precision", precision, info.precision, chosen.why),
         multiplier.capability(),
+        quantized.capability(),
     )
-    return LoadedModel(model, tokenizer, info, config, path, capabilities)
+    return LoadedModel(model, tokenizer, info, quantized.bits, config, path, capabilities)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -240,27 +243,11 @@ def _context(config: dict[str, Any]) -> int:
     return DEFAULT_CONTEXT
 
 
-def _kv_bytes_per_token(model: nn.Module) -> int:
-    """Bytes one token adds to one row's caches, seen by reading one: no config states it."""
-    cache = make_prompt_cache(model)
+def _kv_bytes_per_token(model: nn.Module, kv_bits: int | None) -> int:
     try:
-        mx.eval(model(mx.array([[0]]), cache=cache))
+        return kv.bytes_per_token(model, kv_bits)
     except Exception as error:  # weights that load and yet don't fit together
         raise ModelError(f"the model can't read a token: {one_line(error)}") from error
-    return sum(_bytes_per_position(layer) for layer in _attention_caches(cache))
-
-
-def _attention_caches(cache: list[Any]) -> Iterator[Any]:
-    for layer in cache:
-        if hasattr(layer, "caches"):
-            yield from _attention_caches(layer.caches)
-        elif hasattr(layer, "keys"):  # recurrent state has a fixed size
-            yield layer
-
-
-def _bytes_per_position(layer: Any) -> int:
-    buffers = (layer.keys, layer.values)
-    return sum(b.nbytes // b.shape[2] for b in buffers if b is not None and b.shape[2])
 
 
 def _gb(size: int) -> str:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import make_prompt_cache
 
-import engine.cache
+import engine.cache.attention
 from engine.bus import Clock, EventBus
 from engine.loop import Loop
 from engine.models.load import LoadedModel, load
@@ -103,7 +103,7 @@ def test_any_schedule_gives_each_row_its_solo_tokens(
     slice_tokens: int,
 ) -> None:
     # Small buffers and slices, so that short tests meet every growth and every slice boundary.
-    monkeypatch.setattr(engine.cache, "LENGTH_STEP", 8)
+    monkeypatch.setattr(engine.cache.attention, "LENGTH_STEP", 8)
     monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: slice_tokens)
 
     rows = run(model, schedule, slots)

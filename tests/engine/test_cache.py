@@ -8,9 +8,9 @@ from pathlib import Path
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
-from mlx_lm.models.cache import KVCache, RotatingKVCache
+from mlx_lm.models.cache import ChunkedKVCache, KVCache, RotatingKVCache
 
-import engine.cache
+import engine.cache.attention
 from engine.cache import BatchCache, UnbatchableError
 from engine.models.load import load
 
@@ -48,18 +48,18 @@ def written(cache: BatchCache, widths: list[int], references: list[KVCache]) -> 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.cache, "LENGTH_STEP", 4)
+    monkeypatch.setattr(engine.cache.attention, "LENGTH_STEP", 4)
 
 
 def test_rows_of_unequal_widths_grow_join_and_leave() -> None:
     cache, references = BatchCache(OneLayer()), [KVCache(), KVCache(), KVCache()]
     for _ in references:
-        cache.append()
+        cache.append_empty()
     written(cache, [3, 1, 7], references)
     written(cache, [1, 1, 1], references)
 
     other, joined = BatchCache(OneLayer()), KVCache()
-    other.append()
+    other.append_empty()
     written(other, [9], [joined])
     cache.append_from(other, 0)
     references.append(joined)
@@ -75,7 +75,7 @@ def test_rows_of_unequal_widths_grow_join_and_leave() -> None:
 def test_room_made_ahead_changes_nothing_but_capacity() -> None:
     cache, references = BatchCache(OneLayer()), [KVCache(), KVCache()]
     for _ in references:
-        cache.append()
+        cache.append_empty()
     written(cache, [3, 2], references)
     cache.make_room(rows=1, tokens=30, layers=1)
     roomy = cache.layers[0].keys
@@ -90,7 +90,7 @@ def test_room_made_ahead_changes_nothing_but_capacity() -> None:
 def test_tokens_not_advanced_over_are_overwritten() -> None:
     cache, references = BatchCache(OneLayer()), [KVCache(), KVCache()]
     for _ in references:
-        cache.append()
+        cache.append_empty()
     written(cache, [5, 2], references)
     cache.layers[0].update_and_fetch(*kv(2, 3))  # three rejected drafts in both rows
     written(cache, [1, 1], references)
@@ -98,7 +98,7 @@ def test_tokens_not_advanced_over_are_overwritten() -> None:
 
 def test_a_lone_row_takes_the_unbatched_path() -> None:
     cache, reference = BatchCache(OneLayer()), KVCache()
-    cache.append()
+    cache.append_empty()
     written(cache, [5], [reference])
     layer = cache.layers[0]
     assert layer.offset == 5
@@ -114,7 +114,7 @@ def test_a_lone_row_takes_the_unbatched_path() -> None:
 def test_masks_of_several_rows_are_causal_from_each_rows_own_end() -> None:
     cache = BatchCache(OneLayer())
     for length in (0, 3):
-        cache.append()
+        cache.append_empty()
         cache.rows.lengths[-1] = length
     mask = cache.layers[0].make_mask(2)
     assert mask.shape == (2, 1, 2, 5)
@@ -128,7 +128,7 @@ def test_masks_of_several_rows_are_causal_from_each_rows_own_end() -> None:
 
 def test_the_last_row_to_leave_gives_the_memory_back() -> None:
     cache = BatchCache(OneLayer())
-    cache.append()
+    cache.append_empty()
     written(cache, [5], [KVCache()])
     assert cache.arrays()
     cache.remove(0)
@@ -136,8 +136,10 @@ def test_the_last_row_to_leave_gives_the_memory_back() -> None:
 
 
 def test_a_cache_kind_without_a_batched_form_is_named() -> None:
-    with pytest.raises(UnbatchableError, match="RotatingKVCache"):
-        BatchCache(OneLayer(kind=RotatingKVCache(max_size=8)))
+    with pytest.raises(UnbatchableError, match="RotatingKVCache .* keeps its first 4 tokens"):
+        BatchCache(OneLayer(kind=RotatingKVCache(max_size=8, keep=4)))
+    with pytest.raises(UnbatchableError, match="ChunkedKVCache"):
+        BatchCache(OneLayer(kind=ChunkedKVCache(8)))
 
 
 def test_the_model_sees_an_ordinary_cache(tiny_folder: Path) -> None:
@@ -145,7 +147,7 @@ def test_the_model_sees_an_ordinary_cache(tiny_folder: Path) -> None:
     prompts = [[5, 6, 7, 8, 9], [10, 11]]
     cache = BatchCache(model)
     for _ in prompts:
-        cache.append()
+        cache.append_empty()
     padded = mx.array([prompts[0], [*prompts[1], 0, 0, 0]])
     together = model(padded, cache=cache.layers)
     for row, prompt in enumerate(prompts):

@@ -195,7 +195,7 @@ def test_available_memory_is_plausible() -> None:
 
 def test_a_blas_report_comes_with_every_model(folder: Path) -> None:
     features = [capability.feature for capability in load(folder, "tiny").capabilities]
-    assert features == ["precision", "blas"]
+    assert features == ["precision", "blas", "quantized KV"]
 
 
 # Folders that can't be loaded

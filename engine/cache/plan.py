@@ -1,0 +1,123 @@
+"""How a model's rows can be kept: by its caches' kinds and by trying, never by its name.
+
+mlx-lm's kinds of cache say how rows could be batched. Whether the model's own code goes along can
+only be tried: some compute positions as one number for all rows, some let right padding into their
+recurrent state. So a few short rows are read by mlx-lm's own single-row path and as a batch, and
+their next logits compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mlx.core as mx
+
+from engine.cache.batch import BatchCache, UnbatchableError
+from engine.cache.protocols import RowCache
+from engine.cache.solo import SoloCache
+from engine.events import Capability
+from engine.models.errors import one_line
+from engine.models.kv import own_caches
+
+PROMPTS = ((1,), (2, 0, 3), (3, 1, 2, 0, 2, 1, 3))
+"""Rows to try with; all but their last tokens are read together, as 0, 2 and 6 tokens."""
+
+TOLERANCE = 0.1
+"""How far off logits may be, relative to their size, to count as rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachePlan:
+    """How the rows of one model are kept.
+
+    kv_bits: of quantized K and V, None for none. alone: why rows can't share a forward; "" when
+    they can. ragged: whether unequal numbers of tokens may be read in one forward, right-padded.
+    """
+
+    model: Any
+    kv_bits: int | None = None
+    alone: str = ""
+    ragged: bool = True
+
+    def capability(self, now: float, slots: int) -> Capability:
+        """What becomes of a batch of `slots` rows."""
+        effective, why = slots, "rows share every forward"
+        if self.alone:
+            effective, why = 1, f"this model's rows can't share a forward: {self.alone}"
+        elif not self.ragged:
+            why += "; prompts of unequal length are read one after the other"
+        return Capability(now, "batching", _slots(slots), _slots(effective), why)
+
+    def new(self) -> RowCache:
+        """An empty cache."""
+        if self.alone:
+            return SoloCache(lambda: own_caches(self.model, self.kv_bits))
+        return BatchCache(self.model, self.kv_bits)
+
+
+def plan_for(model: Any, kv_bits: int | None = None) -> CachePlan:
+    """Try `model` on the calling thread, which is the one that runs it.
+
+    Raises what the model raises if it can't even read one row.
+    """
+    wanted = mx.stack([_next_logits(model, prompt, kv_bits) for prompt in PROMPTS])
+    plan = CachePlan(model, kv_bits)
+    if not _fault(plan, _read_together, wanted):
+        return plan
+    return replace(plan, alone=_fault(plan, _read_apart, wanted), ragged=False)
+
+
+def _next_logits(model: Any, prompt: tuple[int, ...], kv_bits: int | None) -> mx.array:
+    """float32 [vocabulary], by mlx-lm's single-row path."""
+    logits: mx.array = model(mx.array([prompt]), cache=own_caches(model, kv_bits))
+    return logits[0, -1].astype(mx.float32)
+
+
+def _fault(plan: CachePlan, read: Callable[[CachePlan], BatchCache], wanted: mx.array) -> str:
+    """What is wrong with the rows' next logits once `read` has filled a cache; "" if nothing."""
+    try:
+        cache = read(plan)
+        last = mx.array([prompt[-1:] for prompt in PROMPTS])
+        got = plan.model(last, cache=cache.layers)[:, -1].astype(mx.float32)
+        off = mx.linalg.norm(got - wanted, axis=-1) / mx.linalg.norm(wanted, axis=-1)
+        return (
+            ""
+            if bool((off.max() <= TOLERANCE).item())
+            else "its rows' answers change with neighbours"
+        )
+    except UnbatchableError as error:
+        return str(error)
+    except Exception as error:  # whatever a model's code does with more than one row
+        return f"its code can't run rows at different positions: {one_line(error)}"
+
+
+def _read_together(plan: CachePlan) -> BatchCache:
+    """The rows' prompts in one forward, right-padded."""
+    cache = BatchCache(plan.model, plan.kv_bits)
+    widths = [len(prompt) - 1 for prompt in PROMPTS]
+    padded = [[*prompt[:-1], *[0] * (max(widths) + 1 - len(prompt))] for prompt in PROMPTS]
+    for _ in PROMPTS:
+        cache.append_empty()
+    cache.rows.expect(widths)
+    plan.model(mx.array(padded), cache=cache.layers)
+    cache.rows.advance(widths)
+    return cache
+
+
+def _read_apart(plan: CachePlan) -> BatchCache:
+    """Each row's prompt in a forward of its own, the rows joined afterwards."""
+    cache = BatchCache(plan.model, plan.kv_bits)
+    for prompt in PROMPTS:
+        lone = BatchCache(plan.model, plan.kv_bits)
+        lone.append_empty()
+        if len(prompt) > 1:
+            plan.model(mx.array([prompt[:-1]]), cache=lone.layers)
+            lone.rows.advance([len(prompt) - 1])
+        cache.append_from(lone, 0)
+    return cache
+
+
+def _slots(count: int) -> str:
+    return f"{count} slot" if count == 1 else f"{count} slots"

@@ -1,0 +1,79 @@
+"""What the batch asks of its cache, and the cache of each layer's, whatever their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import mlx.core as mx
+
+from engine.cache.rows import RowLengths
+
+Content = list[mx.array]
+"""One layer's share of one row: arrays without a row axis, of any number."""
+
+
+class LayerCache(Protocol):
+    """One layer's state for all rows, in the batch's order.
+
+    To the model it is an ordinary mlx-lm cache. The batch moves rows between caches of one kind by
+    taking a row's content out of one and appending or putting it into another.
+    """
+
+    def content(self, row: int, length: int) -> Content:
+        """A row that holds `length` tokens, as views of this cache's arrays."""
+
+    def append(self, content: Content, length: int) -> None:
+        """Add a row behind the last one. Empty content: a row that has read nothing."""
+
+    def put(self, row: int, content: Content, length: int) -> None:
+        """Write over a row; the content must be evaluated where it came out of this cache."""
+
+    def pop(self) -> None:
+        """Drop the last row."""
+
+    def clear(self) -> None:
+        """Give the arrays back."""
+
+    def make_room(self, rows: int, tokens: int) -> bool:
+        """Grow for what is about to join; whether there was anything to do."""
+
+    def arrays(self) -> Sequence[mx.array]:
+        """For evaluation."""
+
+    def snapshot(self) -> list[Any] | None:
+        """What a forward replaces and not advancing doesn't undo; None where it undoes all."""
+
+    def restore(self, snapshot: list[Any]) -> None:
+        """Undo every forward since `snapshot()`; no row may have joined or left."""
+
+
+class RowCache(Protocol):
+    """All layers' state for the rows that share a forward.
+
+    layers: what the model is given as its cache. rows: how long each row is; whoever runs the model
+    tells it the widths of a forward before (`rows.expect`, where they differ) and after
+    (`rows.advance`).
+    """
+
+    rows: RowLengths
+    layers: list[Any]
+
+    def append_empty(self) -> None:
+        """Add a row that has read nothing."""
+
+    def append_from(self, source: Any, row: int) -> None:
+        """Add a row of another cache of this kind."""
+
+    def remove(self, row: int) -> None:
+        """Drop a row; the last row takes its place. The last row to go frees the buffers."""
+
+    def make_room(self, rows: int, tokens: int, layers: int) -> None:
+        """Grow at most `layers` layers, so that a join later finds room in all of them.
+
+        Growing them all in the step after a long prompt joined would pause every row for as long
+        as several steps.
+        """
+
+    def arrays(self) -> Sequence[mx.array]:
+        """Every buffer, for evaluation."""
