@@ -136,14 +136,14 @@ SORT_KEYS: dict[Order, Callable[[Entry], float]] = {
 
 
 class Board:
-    """All cells of an experiment, by row and column. columns: prompt and parameter set of each.
+    """All cells of an experiment, by row and column. columns: what tells each from the others.
 
     version: changes with every cell that does.
     """
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
-        self.columns = [(p.name, s.name) for p in experiment.prompts for s in experiment.params]
+        self.columns = _titles(experiment)
         self.inputs: tuple[Inputs, ...] = experiment.inputs
         self.version = 0
         self._entries = [Entry(cell) for cell in experiment.cells()]
@@ -206,6 +206,16 @@ class Board:
     ) -> None:
         self._entries[cell.number - 1] = Entry(cell, answer, row, problem)
         self.version += 1
+
+
+def _titles(experiment: Experiment) -> list[str]:
+    """Prompt and parameter set of each column; only one of the two if the other is the same."""
+    prompts, sets = experiment.prompts, experiment.params
+    if len(prompts) == 1:
+        return [params.name for params in sets]
+    if len(sets) == 1:
+        return [prompt.name for prompt in prompts]
+    return [f"{prompt.name} / {params.name}" for prompt in prompts for params in sets]
 
 
 def _real(value: Any) -> float | None:

@@ -11,6 +11,9 @@ from dspark_tui.params import FIELDS, NAME_LIMIT
 from dspark_tui.session import Conversation
 from dspark_tui.toml_source import TomlSource
 
+DRAFT = Path("draft")
+"""What problems of a draft without a table name as their file."""
+
 
 def from_draft(
     draft: str, panes: Sequence[Conversation], table: Path | None, combine: str
@@ -25,7 +28,7 @@ def from_draft(
     }
     if table is not None:
         document["inputs"] = {"table": table.name, "combine": combine}
-    return Reader(TomlSource(table or Path("draft"), document)).read()
+    return Reader(TomlSource(table or DRAFT, document)).read()
 
 
 def _written(pane: Conversation) -> dict[str, object]:

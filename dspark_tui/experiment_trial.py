@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 from dspark_tui.answer import Answer, aggregate
@@ -16,6 +17,8 @@ from dspark_tui.experiment_run import run_cells, slots_of
 from dspark_tui.link import EngineLink
 from dspark_tui.live import Aggregate
 from dspark_tui.result_table import ResultError, ResultTable
+
+log = logging.getLogger(__name__)
 
 
 class Trial:
@@ -47,6 +50,9 @@ class Trial:
             await self._run(link.client)
         except (ClientError, ResultError) as error:
             self.problem = str(error)
+        except Exception:
+            log.exception("the experiment can't go on")
+            self.problem = "the experiment broke off; the log says why"
         finally:
             self.running = False
             self.board.stopped()

@@ -135,7 +135,7 @@ class ResultTable:
         kind = FORMATS.get(path.suffix.lower())
         if kind is None:
             raise ResultError(f"{tilde(path)} must end in one of {', '.join(FORMATS)}")
-        self.path = path
+        self.path, self.columns = path, columns
         self._format = kind(columns)
 
     def rows(self) -> list[Row]:

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -17,6 +16,7 @@ from dspark_tui.glyphs import Glyphs
 from dspark_tui.parts import grouped
 from dspark_tui.player import Player
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.keys import key_line
 
 FRAME_PERIOD = 0.1
 STEPS = 50
@@ -66,7 +66,7 @@ class Replay(Screen[None]):
         yield self._panel
         yield self._verdict
         yield self._position
-        yield Static(key_line(), id="keys")
+        yield Static(key_line(KEYS), id="keys")
 
     def on_mount(self) -> None:
         self._panel.mode = Mode.FULL
@@ -154,8 +154,3 @@ class Replay(Screen[None]):
     def _seek(self, time: float) -> None:
         self._player.seek(time)
         self._draw()
-
-
-def key_line() -> Content:
-    entries = (Content.assemble((key, "bold $primary"), f" {words}   ") for key, words in KEYS)
-    return Content.assemble(" ", *entries)

@@ -1,0 +1,275 @@
+"""An experiment under way: its cells as a grid, beside the live batch that answers them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widgets import Input, Static
+
+from dspark_tui.experiment_board import RATINGS, Entry, State
+from dspark_tui.experiment_trial import Trial
+from dspark_tui.foreign import drawable
+from dspark_tui.glyphs import Glyphs
+from dspark_tui.link import EngineLink
+from dspark_tui.parts import grouped
+from dspark_tui.paths import tilde
+from dspark_tui.result_table import ResultError
+from dspark_tui.screens.cell import CellScreen
+from dspark_tui.screens.export import ExportForm
+from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.fields import LineBox
+from dspark_tui.widgets.grid_view import GridView
+from dspark_tui.widgets.keys import act_on_key, key_line
+
+LOOK_PERIOD = 0.2
+"""Seconds between two looks at the cells and at the engine."""
+
+WORKERS = "experiment"
+"""The group of the one task that runs it; it belongs to the app, so that it outlives the screen."""
+
+KEYS = {
+    **dict.fromkeys(("up", "k"), "move(-1, 0)"),
+    **dict.fromkeys(("down", "j"), "move(1, 0)"),
+    **dict.fromkeys(("left", "h"), "move(0, -1)"),
+    **dict.fromkeys(("right", "l"), "move(0, 1)"),
+    **dict.fromkeys(("pageup", "ctrl+u"), "page(-1)"),
+    **dict.fromkeys(("pagedown", "ctrl+d"), "page(1)"),
+    **dict.fromkeys(("home", "g"), "end(-1)"),
+    **dict.fromkeys(("end", "G"), "end(1)"),
+    **{str(rating): f"rate({rating})" for rating in (0, *RATINGS)},
+    **dict.fromkeys(("escape", "q", "f5"), "dismiss(None)"),
+    "enter": "open()",
+    "s": "sort()",
+    "slash": "filter()",
+    "f": "only_failed()",
+    "u": "only_unrated()",
+    "w": "export()",
+    "n": "another()",
+    "r": "run()",
+    "ctrl+c": "stop()",
+    "f3": "panel()",
+}
+BAR = (
+    ("Enter", "open"),
+    ("1-5", "rate"),
+    ("s", "sort"),
+    ("/", "find"),
+    ("f", "failed"),
+    ("u", "unrated"),
+    ("w", "export"),
+    ("^C", "stop"),
+    ("r", "resume"),
+    ("n", "new"),
+    ("Esc", "back"),
+)
+
+
+class FilterLine(LineBox):
+    KEYS: ClassVar = {
+        "enter": "close_filter()",
+        "escape": "drop_filter()",
+        "ctrl+c": "drop_filter()",
+        "up": "move(-1, 0)",
+        "down": "move(1, 0)",
+    }
+
+
+class ExperimentGrid(Screen[bool]):
+    """Gives True when the person wants to set up another experiment."""
+
+    def __init__(self, trial: Trial, link: EngineLink, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._trial, self._link, self._glyphs = trial, link, glyphs
+        self._grid = GridView(trial.board, glyphs)
+        self._panel = BatchPanel(glyphs=glyphs)
+        self._mode: Mode | None = None  # of the panel; None lets the terminal's height decide
+        self._drawn = -1
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="heading", markup=False)
+        yield self._grid
+        yield Static(id="detail", markup=False)
+        yield FilterLine(id="filter", compact=True, placeholder="in the answer or its inputs")
+        yield self._panel
+        yield Static(key_line(BAR), id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#filter").display = False
+        self.set_focus(None)
+        self._look()
+        self.set_interval(LOOK_PERIOD, self._look)
+
+    def on_resize(self) -> None:
+        height = self.app.size.height
+        fitting = Mode.MEDIUM if height >= 30 else Mode.SMALL if height >= 20 else Mode.OFF
+        self._panel.mode = self._mode or fitting
+
+    async def on_key(self, event: events.Key) -> None:
+        if self.focused is None:
+            await act_on_key(self, event, KEYS)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._see(text=event.value)
+
+    def on_grid_view_opened(self) -> None:
+        self.action_open()
+
+    def on_grid_view_moved(self) -> None:
+        self._describe()
+
+    # ---- drawing
+
+    def _look(self) -> None:
+        """Show what came since the last look."""
+        board = self._trial.board
+        if board.version != self._drawn or self._trial.running:
+            self._drawn = board.version
+            self._grid.show()
+        self.query_one("#heading", Static).update(drawable(self._heading()))
+        self._panel.show(self._link.live, self._link.now())
+
+    def _heading(self) -> str:
+        trial, board = self._trial, self._trial.board
+        answered, refused = board.count(State.ANSWERED), board.count(State.REFUSED)
+        parts = [f"{answered} of {board.experiment.count}"]
+        parts += [f"{board.broken} fail"] if board.broken else []
+        parts += [f"{refused} refused"] if refused else []
+        total = trial.aggregate
+        if total is not None and total.tokens:
+            tokens = f"{grouped(total.tokens)} tok {self._glyphs.divide} {total.seconds:.1f} s"
+            parts.append(f"{tokens} = {total.rate:.1f} tok/s")
+        parts.append(self._condition)
+        parts.append(tilde(trial.table.path))
+        return " " + "   ".join(filter(None, parts))
+
+    @property
+    def _condition(self) -> str:
+        """What the experiment is doing, or why it does nothing."""
+        trial, link = self._trial, self._link
+        if trial.running and not link.ready.is_set():
+            return f"waiting for the engine{f': {link.problem}' if link.problem else ''}"
+        if trial.running:
+            return "running"
+        if trial.problem:
+            return f"{trial.problem} (r resumes)"
+        missing = trial.board.experiment.count - trial.board.count(State.ANSWERED)
+        return "stopped, r resumes" if missing else "complete"
+
+    def _describe(self) -> None:
+        """Redo the lines around the grid: how it is seen, and the cell under the cursor."""
+        grid, board = self._grid, self._trial.board
+        view, count = grid.view, len(board.inputs)
+        shown = f"{len(grid.rows)} of {count} rows" if not view.whole else f"{count} rows"
+        seen = [shown, f"sorted by {view.order}" if count > 1 else ""]
+        seen += ["failed only"] * view.failed + ["unrated only"] * view.unrated
+        seen += [f"with {view.text!r}"] if view.text else []
+        grid.border_title = drawable("   ".join(filter(None, seen)))
+        grid.border_subtitle = grid.columns_in_sight
+        entry = grid.entry
+        self.query_one("#detail", Static).update(drawable(_detail(entry)) if entry else "")
+
+    def _see(self, **changes: object) -> None:
+        self._grid.show(replace(self._grid.view, **changes))  # type: ignore[arg-type]
+
+    # ---- actions: moving and seeing
+
+    def action_move(self, down: int, right: int) -> None:
+        self._grid.move(down, right)
+
+    def action_page(self, pages: int) -> None:
+        self._grid.move(pages * self._grid.page, 0)
+
+    def action_end(self, direction: int) -> None:
+        self._grid.move(direction * len(self._grid.rows), 0)
+
+    def action_open(self) -> None:
+        if self._grid.entry is not None:
+            self.app.push_screen(CellScreen(self._grid, self._glyphs, self.action_rate))
+
+    def action_sort(self) -> None:
+        self._see(order=self._grid.view.order.next)
+
+    def action_only_failed(self) -> None:
+        self._see(failed=not self._grid.view.failed)
+
+    def action_only_unrated(self) -> None:
+        self._see(unrated=not self._grid.view.unrated)
+
+    def action_filter(self) -> None:
+        line = self.query_one("#filter")
+        line.display = True
+        line.focus()
+
+    def action_close_filter(self) -> None:
+        """Go on with what the filter shows."""
+        self.query_one("#filter").display = False
+        self.set_focus(None)
+
+    def action_drop_filter(self) -> None:
+        self.query_one("#filter", Input).value = ""
+        self.action_close_filter()
+
+    def action_panel(self) -> None:
+        self._mode = self._panel.mode = self._panel.mode.next
+
+    # ---- actions: answers
+
+    def action_rate(self, rating: int) -> None:
+        """0 takes the rating back."""
+        entry = self._grid.entry
+        if entry is None or entry.row is None:
+            self._say("only answers are rated")
+            return
+        try:
+            self._trial.rate(entry, rating or None)
+        except ResultError as error:
+            self._say(str(error))
+        self._look()
+
+    def action_export(self) -> None:
+        view, board = self._grid.view, self._trial.board
+        entries = [entry for entry in board.entries(self._grid.rows) if view.wants(entry)]
+        rows = [entry.row for entry in entries if entry.row is not None]
+        if rows:
+            self.app.push_screen(ExportForm(rows, self._trial.table), self._exported)
+        else:
+            self._say("no answers to export")
+
+    def _exported(self, path: Path | None) -> None:
+        if path is not None:
+            self._say(f"written to {tilde(path)}")
+
+    def action_run(self) -> None:
+        """Ask for what is missing."""
+        if not self._trial.running:
+            if self._link.failed:
+                self.app.run_worker(self._link.restart(), group="restart", exclusive=True)
+            task = self._trial.run(self._link)
+            self.app.run_worker(task, group=WORKERS, exclusive=True, exit_on_error=False)
+
+    def action_stop(self) -> None:
+        if self._trial.running:
+            self.app.workers.cancel_group(self.app, WORKERS)
+            self._say("stopped; the answers so far are kept, r asks for the rest")
+        else:
+            self._say("nothing is running; Esc goes back")
+
+    def action_another(self) -> None:
+        if self._trial.running:
+            self._say("this one is running; ^C stops it")
+        else:
+            self.dismiss(True)
+
+    def _say(self, text: str) -> None:
+        self.notify(text, timeout=3, markup=False)
+
+
+def _detail(entry: Entry) -> str:
+    """A cell in one line."""
+    words = " ".join(entry.problem.split() or entry.text[:1000].split())
+    return f" {entry.cell.label}: {words or entry.state}"

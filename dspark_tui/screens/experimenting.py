@@ -1,0 +1,44 @@
+"""The way from the workbench to experiments and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dspark_tui.screens.desk import Desk
+
+if TYPE_CHECKING:
+    from dspark_tui.experiment_trial import Trial
+
+
+class Experimenting(Desk):
+    """Keeps the experiment that was started last, so that one can go away while it runs."""
+
+    _trial: Trial | None = None
+
+    def action_experiment(self) -> None:
+        if self._trial is None:
+            self._set_up()
+        else:
+            self._show(self._trial)
+
+    def _set_up(self) -> None:
+        from dspark_tui.screens.experiment import ExperimentForm
+
+        form = ExperimentForm(self.composer.text, self.session.recipients())
+        self.app.push_screen(form, self._start)
+
+    def _start(self, trial: Trial | None) -> None:
+        if trial is not None:
+            self._trial = trial
+            self._show(trial)
+
+    def _show(self, trial: Trial) -> None:
+        from dspark_tui.screens.experiment_grid import ExperimentGrid
+
+        def shown(another: bool | None) -> None:
+            if another:
+                self._set_up()
+            elif trial.running:
+                self.say(f"the experiment goes on; {self.key('experiment')} shows it")
+
+        self.app.push_screen(ExperimentGrid(trial, self.link, self.glyphs), shown)

@@ -1,0 +1,89 @@
+"""Where to write an experiment's answers, in the format the name asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.widgets import Input, Static
+
+from dspark_tui.foreign import drawable
+from dspark_tui.paths import tilde
+from dspark_tui.result_table import ResultError, ResultTable, Row
+from dspark_tui.screens.confirm import Confirm
+from dspark_tui.screens.form import Form
+from dspark_tui.widgets.fields import LineBox
+
+
+class PathLine(LineBox):
+    KEYS: ClassVar = {"enter": "write()", "escape": "leave()", "ctrl+c": "leave()"}
+
+
+class ExportForm(Form[Path | None]):
+    """Gives the file that was written, or None when left."""
+
+    BINDINGS: ClassVar = [Binding("escape,ctrl+c", "leave")]
+
+    def __init__(self, rows: Sequence[Row], results: ResultTable) -> None:
+        """results: the table the rows are in already."""
+        super().__init__()
+        self._rows, self._results = rows, results
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="sheet") as sheet:
+            sheet.border_title = f"export {len(self._rows)} answers as they are shown"
+            sheet.border_subtitle = "Enter write   Esc leave"
+            name = f"{self._results.path.name.partition('.')[0]}.export.csv"
+            yield PathLine(name, id="path", compact=True, select_on_focus=False)
+            yield Static("The name's end chooses: .csv, .jsonl or .md", classes="hint")
+            yield Static("", id="problem", markup=False)
+
+    def on_mount(self) -> None:
+        self.begin_in("#path")
+
+    def on_input_changed(self) -> None:
+        self._complain("")
+
+    async def action_write(self) -> None:
+        path = self._path
+        try:
+            table = ResultTable(path, self._results.columns)
+            there = await asyncio.to_thread(table.rows)
+        except ResultError as error:
+            self._complain(str(error))
+            return
+        if path.resolve() == self._results.path.resolve():
+            self._complain("that is where they are already; choose another file")
+        elif there:
+            question = f"{tilde(path)} holds {len(there)} answers. Write over it?"
+            self.app.push_screen(Confirm(drawable(question), "write"), self._write_if)
+        else:
+            await self._write()
+
+    async def _write_if(self, confirmed: bool | None) -> None:
+        if confirmed:
+            await self._write()
+
+    async def _write(self) -> None:
+        table = ResultTable(self._path, self._results.columns)
+        try:
+            await asyncio.to_thread(table.replace, self._rows)
+        except ResultError as error:
+            self._complain(str(error))
+        else:
+            self.dismiss(self._path)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.query_one("#path", Input).value.strip()).expanduser()
+
+    def _complain(self, text: str) -> None:
+        self.query_one("#problem", Static).update(drawable(text))
