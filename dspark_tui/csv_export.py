@@ -8,7 +8,23 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dspark_tui.paths import write_atomically
+from textual.screen import Screen
+
+from dspark_tui.paths import tilde, write_atomically
+
+
+def export(
+    screen: Screen[None], what: str, header: Sequence[str], rows: Iterable[Sequence[object]]
+) -> None:
+    """Write a table of that kind under a new name, and say where it is or why it is not."""
+    path = Path.cwd() / time.strftime(f"{what}-%Y%m%d-%H%M%S.csv")
+    try:
+        write_csv(path, header, rows)
+    except OSError as error:
+        problem = f"{tilde(path)} can't be written: {error.strerror}"
+        screen.notify(problem, severity="error", timeout=8, markup=False)
+    else:
+        screen.notify(f"written to {tilde(path)}", timeout=5, markup=False)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -18,8 +34,3 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
     writer.writerow(header)
     writer.writerows(rows)
     write_atomically(path, table.getvalue())
-
-
-def export_path(what: str) -> Path:
-    """A new name for today's table of that kind."""
-    return Path.cwd() / time.strftime(f"{what}-%Y%m%d-%H%M%S.csv")

@@ -103,16 +103,17 @@ class Comparing(Paning):
         if hidden(self.session):
             self._reveal()
         elif len(self.session.panes) == 1:
-            self.say("one pane alone has nobody to be mistaken for")
-            return
+            self.say("one pane alone can't be mistaken for another")
         else:
             hide(self.session, secrets.randbits(BLIND_SEED_BITS))
+            self.grid.reorder()
             self.say(f"blind: {self.key('vote', Context.PANES)} votes and shows who is who")
-        self.describe()
+            self.describe()
 
     def _reveal(self) -> None:
         if hidden(self.session):
             reveal(self.session)
+            self.grid.reorder()
             self.describe()
 
     async def open_pane(self, params: PaneParams) -> Conversation | None:
@@ -128,12 +129,13 @@ class Comparing(Paning):
     # ---- figures and repeats
 
     def action_figures(self) -> None:
-        from dspark_tui.screens.figures import BroadcastFigures
+        from dspark_tui.screens.broadcast import BroadcastFigures
 
         if not len(self.broadcasts):
             self.say("no prompt went to several panes yet")
         else:
-            self.app.push_screen(BroadcastFigures(self.broadcasts, self.session, self.link))
+            screen = BroadcastFigures(self.broadcasts, self.session, self.link, self.glyphs)
+            self.app.push_screen(screen)
 
     def action_repeats(self) -> None:
         from dspark_tui.screens.repeat import Repeat
@@ -144,6 +146,8 @@ class Comparing(Paning):
             self.say("write a prompt first, or send one")
             return
         self.revive()
+        panes = self.session.recipients()
+        self.app.push_screen(Repeat(prompt, panes, self.link, self.glyphs))
 
 
 def _latest_answer(pane: Conversation) -> str:

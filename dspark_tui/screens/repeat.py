@@ -17,12 +17,11 @@ from textual.widgets.option_list import Option
 from textual.worker import Worker
 
 from dspark_tui.answer import aggregate
-from dspark_tui.csv_export import export_path, write_csv
+from dspark_tui.csv_export import export
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.link import EngineLink
 from dspark_tui.parts import grouped
-from dspark_tui.paths import tilde
 from dspark_tui.repeats import Group, Repeats, agreement, groups
 from dspark_tui.session import Conversation
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
@@ -192,15 +191,8 @@ class Repeat(ModalScreen[None]):
             self.app.copy_to_clipboard(group.text)
 
     def action_export(self) -> None:
-        if self._repeats is None:
-            return
-        path = export_path("repeats")
-        try:
-            write_csv(path, COLUMNS, _rows(self._repeats))
-            self.notify(f"written to {tilde(path)}", timeout=5, markup=False)
-        except OSError as error:
-            problem = f"{tilde(path)} can't be written: {error.strerror}"
-            self.notify(problem, severity="error", timeout=8, markup=False)
+        if self._repeats is not None:
+            export(self, "repeats", COLUMNS, _rows(self._repeats))
 
 
 def _progress(repeats: Repeats) -> str:
@@ -224,13 +216,10 @@ def _heading(repeats: Repeats, pane: Conversation) -> Content:
 
 
 def _entry(group: Group) -> Content:
-    first = group.attempts[0]
-    count = f"{len(group.attempts)}×"
-    seed = f"seed {first.seed}" if len({attempt.seed for attempt in group.attempts}) == 1 else ""
-    words = " ".join(group.text.split())
-    return Content.assemble(
-        (f"{count:>4} ", "bold"), f"{first.answer.tokens or 0:>5} tok  {drawable(words[:200])}"
-    )
+    count, tokens = f"{len(group.attempts)}×", group.attempts[0].answer.tokens
+    size = "" if tokens is None else f"{grouped(tokens)} tok"
+    words = drawable(" ".join(group.text.split())[:200])
+    return Content.assemble((f"{count:>5}", "bold"), f"{size:>11}   {words}")
 
 
 def _rows(repeats: Repeats) -> Iterator[tuple[object, ...]]:

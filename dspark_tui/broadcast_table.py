@@ -1,0 +1,74 @@
+"""A broadcast's figures as a table: on screen, and as CSV. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from dspark_tui.broadcasts import Broadcast, Reply
+from dspark_tui.foreign import drawable
+from dspark_tui.wrap import cut
+
+NAME_WIDTH = 22
+CSV_COLUMNS = (
+    "prompt", "pane", "name", "sampling", "words", "tokens", "prompt_tokens", "cached_tokens",
+    "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
+)  # fmt: skip
+"""Times are seconds from sending the request, by the workbench's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """value: what it shows of a reply; None where that is not known."""
+
+    title: str
+    width: int
+    value: Callable[[Reply], int | float | str | None]
+
+
+COLUMNS = (
+    Column("words", 6, lambda reply: reply.words),
+    Column("tokens", 7, lambda reply: reply.record.tokens),
+    Column("cached", 7, lambda reply: reply.record.cached_tokens),
+    Column("ttft", 7, lambda reply: reply.record.first),
+    Column("time", 8, lambda reply: reply.record.last),
+    Column("end", 12, lambda reply: reply.ending),
+)
+
+
+def table(broadcast: Broadcast, dash: str) -> Content:
+    """A line for each pane, under its title while the panes are hidden. dash: for the unknown."""
+    header = f"{'pane':<{NAME_WIDTH}}" + "".join(f"{c.title:>{c.width}}" for c in COLUMNS)
+    lines = [Content.styled(header, "$role-dim")]
+    for reply in sorted(broadcast.replies, key=lambda reply: reply.pane.digit):
+        name = reply.pane.alias or reply.candidate
+        cells = "".join(f"{_shown(c.value(reply), dash):>{c.width}}" for c in COLUMNS)
+        voted = broadcast.vote is not None and reply.candidate in broadcast.vote.winners
+        mark = Content.styled("  voted", "bold $role-added") if voted else Content("")
+        lines.append(Content.assemble((cut(name, NAME_WIDTH), "bold"), cells, mark))
+    return Content("\n").join(lines)
+
+
+def csv_rows(broadcast: Broadcast) -> Iterator[tuple[object, ...]]:
+    """One row for each pane; what is not known is empty."""
+    vote = broadcast.vote
+    for reply in broadcast.replies:
+        record = reply.record
+        yield (
+            broadcast.prompt, reply.pane.number, reply.pane.params.name, record.sampling,
+            reply.words, record.tokens, record.prompt_tokens, record.cached_tokens, record.first,
+            record.last, reply.ending, "" if vote is None else reply.candidate in vote.winners,
+            "" if vote is None else vote.blind, reply.answer,
+        )  # fmt: skip
+
+
+def _shown(value: int | float | str | None, dash: str) -> str:
+    match value:
+        case None:
+            return dash
+        case float():
+            return f"{value:.2f}"
+        case _:
+            return drawable(str(value))

@@ -1,0 +1,98 @@
+"""A broadcast in figures: a line for each pane, and what they add up to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from dspark_tui.broadcast_table import CSV_COLUMNS, csv_rows, table
+from dspark_tui.broadcasts import Broadcast, Broadcasts
+from dspark_tui.csv_export import export
+from dspark_tui.foreign import drawable
+from dspark_tui.glyphs import Glyphs
+from dspark_tui.link import EngineLink
+from dspark_tui.live import Aggregate
+from dspark_tui.parts import grouped
+from dspark_tui.session import Session
+from dspark_tui.votes import tally
+
+PERIOD = 0.25
+
+
+class BroadcastFigures(ModalScreen[None]):
+    """The latest one first; the figures grow while the answers do."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,B,ctrl+c", "dismiss(None)"),
+        Binding("left_square_bracket,left", "step(-1)"),
+        Binding("right_square_bracket,right", "step(1)"),
+        Binding("w", "export"),
+    ]
+
+    def __init__(
+        self, broadcasts: Broadcasts, session: Session, link: EngineLink, glyphs: Glyphs
+    ) -> None:
+        super().__init__()
+        self._broadcasts, self._session, self._link = broadcasts, session, link
+        self._glyphs = glyphs
+        self._place = len(broadcasts) - 1
+        self._prompt = Static(id="prompt", markup=False)
+        self._table = Static(id="table", markup=False)
+        self._total = Static(id="total", markup=False)
+        self._verdict = Static(id="verdict", markup=False)
+        self._votes = Static(id="votes", markup=False)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="sheet") as sheet:
+            sheet.border_subtitle = "[ ] other prompts   w CSV   Esc closes"
+            yield self._prompt
+            yield self._table
+            yield self._total
+            yield self._verdict
+            yield self._votes
+
+    def on_mount(self) -> None:
+        self.set_interval(PERIOD, self._draw)
+        self._draw()
+
+    @property
+    def _broadcast(self) -> Broadcast:
+        return self._broadcasts[self._place]
+
+    def _draw(self) -> None:
+        broadcast = self._broadcast
+        title = Content(f"prompt {self._place + 1} of {len(self._broadcasts)} to several panes")
+        self.query_one(VerticalScroll).border_title = title
+        prompt = " ".join(broadcast.prompt.split())
+        self._prompt.update(f"{self._glyphs.prompt} {drawable(prompt)}")
+        self._table.update(table(broadcast, self._glyphs.dash))
+        self._total.update(_together(broadcast.aggregate, self._glyphs))
+        self._verdict.update(self._judgement())
+        scores = "   ".join(str(score) for score in tally(self._session.votes))
+        self._votes.update(f"votes  {scores}" if scores else "no votes yet")
+
+    def _judgement(self) -> str:
+        live = self._link.live
+        found = self._broadcast.verdict(live.solo, live.engine.slots)
+        return "no verdict yet" if found is None else f"{found.name}: {found.main.sentence}"
+
+    def action_step(self, step: int) -> None:
+        self._place = min(len(self._broadcasts) - 1, max(0, self._place + step))
+        self._draw()
+
+    def action_export(self) -> None:
+        export(self, "broadcast", CSV_COLUMNS, csv_rows(self._broadcast))
+
+
+def _together(total: Aggregate | None, glyphs: Glyphs) -> Content:
+    """The honest aggregate, with what it is made of."""
+    if total is None:
+        return Content("no token yet")
+    made_of = f"{grouped(total.tokens)} tok {glyphs.divide} {total.seconds:.2f} s"
+    return Content.assemble("together  ", (f"{total.rate:.1f} tok/s", "bold"), f" = {made_of}")
