@@ -38,6 +38,8 @@ ROLES = {
     "pane-blur": "foreground 25%",
     "pane-target": "accent",
     "sign": "foreground 45%",
+    "removed": "error",
+    "added": "success",
     "below": "primary",
     "below-background": "panel",
 }

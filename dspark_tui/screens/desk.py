@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.screen import Screen
 
 from dspark_tui.actions import Context
+from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
 from dspark_tui.runs import Runs
@@ -22,6 +23,7 @@ class Desk(Screen[None]):
     link: EngineLink
     runs: Runs
     keymap: Keymap
+    glyphs: Glyphs
     grid: PaneGrid
     composer: Composer
     key_bar: KeyBar

@@ -63,7 +63,7 @@ class Paning(Desk):
             self.say(f"the last pane stays; {self.key('quit')} quits")
         elif pane.turns:
             state = "is answering" if pane.busy else f"holds {_counted(len(pane.turns), 'answer')}"
-            question = f"Pane {pane.label} {state}. Close it all the same?"
+            question = f"Pane {pane.title} {state}. Close it all the same?"
             self.app.push_screen(Confirm(question, "close"), self._close_if)
         else:
             self._close_if(True)

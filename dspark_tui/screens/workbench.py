@@ -10,11 +10,13 @@ from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
 from dspark_tui.actions import Context
+from dspark_tui.blind import hidden
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
+from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.reading import Reading
@@ -53,7 +55,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Reading, Conversing):
+class Workbench(Reading, Comparing, Conversing):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
@@ -71,6 +73,7 @@ class Workbench(Reading, Conversing):
         self.panel_mode = panel
         self._drawn = -1
         self._ticks = 0
+        self.glyphs = glyphs
         self.grid = PaneGrid(session, glyphs, keymap)
         self._panel = BatchPanel(glyphs=glyphs)
         self.composer = Composer(session, keymap)
@@ -114,7 +117,9 @@ class Workbench(Reading, Conversing):
         """Send to wherever the target says; while an engine is missing the prompts wait."""
         self.session.remember(prompt)
         self.revive()
-        for pane in self.session.recipients():
+        recipients = self.session.recipients()
+        self.note_broadcast(prompt, recipients)
+        for pane in recipients:
             self.runs.send(pane, prompt)
         self._draw_panes()
 
@@ -130,7 +135,8 @@ class Workbench(Reading, Conversing):
         self.set_class(chrome.line_only, "-line-only")
         self.set_class(chrome.bare, "-bare")
         wanted = chrome.panel if self.panel_mode is None else self.panel_mode
-        self._panel.mode = Mode.OFF if chrome.bare or zoomed else wanted
+        unseen = chrome.bare or zoomed or hidden(self.session)  # lanes would tell who is who
+        self._panel.mode = Mode.OFF if unseen else wanted
         self.set_class(self._panel.mode is Mode.FULL, "-full-panel")
         self.grid.lay_out()
         self.set_class(self.grid.paged, "-paged")
@@ -163,6 +169,7 @@ class Workbench(Reading, Conversing):
     # ---- running
 
     def _begun(self, run: Run) -> None:
+        self.broadcasts.begun(run)
         self.grid.pane_of(run.pane).begin(run)
         self._ticker.resume()
 

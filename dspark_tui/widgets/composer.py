@@ -37,9 +37,9 @@ class Composer(TextBox):
     def describe(self) -> None:
         """Redo the border: the target in words."""
         session = self._session
-        numbers = " ".join(str(pane.number) for pane in session.recipients())
+        numbers = " ".join(pane.alias or str(pane.number) for pane in session.recipients())
         words = {
-            Target.THIS: f"to {session.active.label} only",
+            Target.THIS: f"to {session.active.title} only",
             Target.ALL: f"to {numbers}  broadcast",
             Target.CHOSEN: f"to {numbers}  chosen",
         }[session.target]

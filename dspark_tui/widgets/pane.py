@@ -80,11 +80,13 @@ class Pane(Vertical, can_focus=True):
         """Redo the title: number, name, what differs from `base`. target: Enter sends here."""
         conversation = self.conversation
         mark = self._glyphs.prompt if target else " "
-        differences = conversation.params.differences(base)
+        differences = "" if conversation.alias else conversation.params.differences(base)
         self.border_title = Content.assemble(
             (mark, "$role-pane-target"),
-            (f" {conversation.label} ", "bold"),
+            (f" {conversation.title} ", "bold"),
             f" {differences} " if differences else "",
+            (" marked ", "$role-pane-target") if conversation.marked else "",
+            (" voted ", "$role-added") if conversation.voted else "",
         )
         self.set_class(target, "-target")
 

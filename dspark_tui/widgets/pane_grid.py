@@ -113,6 +113,13 @@ class PaneGrid(Container):
             pane.display = conversation in shown
             pane.set_class(conversation is session.active, "-active")
 
+    def reorder(self) -> None:
+        """Put the panes in the session's order."""
+        places = {f"pane-{pane.number}": place for place, pane in enumerate(self._session.panes) D+'widgets/composer.py':[('" ".join(str(pane.number) for pane in session.recipients())','" ".join(pane.alias or str(pane.number) for pane in session.recipients())'),
+ ('session.active.label','session.active.title')],
+}
+        self.sort_children(key=lambda child: places.get(child.id or "", len(places)))
+
     def describe(self) -> None:
         """Redo the titles; the first pane is what the others are compared with."""
         base = self._session.panes[0].params

@@ -21,21 +21,21 @@ class TabStrip(Static):
 
     def refresh_tabs(self) -> None:
         """Redraw if anything a tab shows has changed."""
-        facts = tuple((p.label, self._mark(p), p is self._session.active, len(p.pending))
+        facts = tuple((p.title, self._mark(p), p is self._session.active, len(p.pending))
                       for p in self._session.panes)  # fmt: skip
         if facts != self._shown:
             self._shown = facts
             self.update(Content(" ").join(self._tab(pane) for pane in self._session.panes))
 
     def _tab(self, pane: Conversation) -> Content:
-        text = f" {self._mark(pane)} {pane.label}"
+        text = f" {self._mark(pane)} {pane.title}"
         if pane.pending:
             text += f" +{len(pane.pending)}"
         active = pane is self._session.active
         tab = Content(f"[{text[1:]}]" if active else f"{text} ")
         if active:
             tab = tab.stylize("bold $primary")
-        return tab.stylize(Style.from_meta({"@click": f"screen.go('{pane.number}')"}))
+        return tab.stylize(Style.from_meta({"@click": f"screen.go('{pane.digit}')"}))
 
     def _mark(self, pane: Conversation) -> str:
         if not pane.turns:
