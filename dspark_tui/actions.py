@@ -22,8 +22,9 @@ class Context(StrEnum):
 class Action:
     """id: the screen's method `action_<id>`. per_key: the method takes the key that was pressed.
 
-    bar: its short name in the key bar, "" keeps it out. palette: False where a palette entry
-    would make no sense, as for moving a caret.
+    vim: more keys for the panes, which a person can switch off. bar: its short name in the key
+    bar, "" keeps it out. palette: False where a palette entry would make no sense, as for moving a
+    caret.
     """
 
     id: str
@@ -32,12 +33,13 @@ class Action:
     composer: tuple[str, ...] = ()
     panes: tuple[str, ...] = ()
     both: tuple[str, ...] = ()
+    vim: tuple[str, ...] = ()
     bar: str = ""
     palette: bool = True
     per_key: bool = False
 
     def keys(self, context: Context) -> tuple[str, ...]:
-        return self.both + (self.composer if context is Context.COMPOSER else self.panes)
+        return self.both + (self.composer if context is Context.COMPOSER else self.vim + self.panes)
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -54,6 +56,14 @@ ACTIONS: tuple[Action, ...] = (
         composer=("escape",), bar="panes", palette=False,
     ),
     Action("compose", "To the composer", "go back to typing", panes=("i", "enter"), bar="type"),
+    Action(
+        "expand_paste", "Show a paste", "its text takes the place of its label",
+        composer=("ctrl+o",), panes=("full_stop",),
+    ),
+    Action(
+        "search_prompts", "Earlier prompts", "find one by words in it", composer=("ctrl+r",),
+    ),
+    Action("edit", "External editor", "the text in $VISUAL or $EDITOR", composer=("ctrl+g",)),
     Action(
         "step_back", "Stop, one step", "copy the selection, else clear the text, else stop",
         both=("ctrl+c",), bar="stop", palette=False,
@@ -109,25 +119,38 @@ ACTIONS: tuple[Action, ...] = (
         "go", "Go to pane", "make that pane the active one",
         panes=tuple("12345678"), palette=False, per_key=True,
     ),
-    Action("next_pane", "Next pane", "go round the panes", both=("tab",), panes=("l", "right")),
+    Action(
+        "next_pane", "Next pane", "go round the panes; Tab completes a /command or @file first",
+        both=("tab",), vim=("l",), panes=("right",),
+    ),
     Action(
         "previous_pane", "Previous pane", "go round the other way",
-        both=("shift+tab",), panes=("h", "left"),
+        both=("shift+tab",), vim=("h",), panes=("left",),
     ),
     Action("page_back", "Previous page", "if not all panes fit", panes=("left_square_bracket",)),
     Action("page_on", "Next page", "if not all panes fit", panes=("right_square_bracket",)),
-    Action("scroll_up", "Line up", "in the active pane", panes=("k", "up"), palette=False),
-    Action("scroll_down", "Line down", "in the active pane", panes=("j", "down"), palette=False),
+    Action(
+        "scroll_up", "Line up", "in the active pane", vim=("k",), panes=("up",), palette=False,
+    ),
+    Action(
+        "scroll_down", "Line down", "in the active pane",
+        vim=("j",), panes=("down",), palette=False,
+    ),
     Action(
         "scroll_back", "Scroll back", "half a page towards the start",
-        composer=("pageup",), panes=("ctrl+u", "pageup"), palette=False,
+        composer=("pageup",), vim=("ctrl+u",), panes=("pageup",), palette=False,
     ),
     Action(
         "scroll_on", "Scroll on", "half a page towards the end",
-        composer=("pagedown",), panes=("ctrl+d", "pagedown"), palette=False,
+        composer=("pagedown",), vim=("ctrl+d",), panes=("pagedown",), palette=False,
     ),
-    Action("scroll_first", "To the first line", "of the conversation", panes=("g", "home")),
-    Action("follow", "Follow the answer", "to the last line, and stay there", panes=("G", "end")),
+    Action(
+        "scroll_first", "To the first line", "of the conversation", vim=("g",), panes=("home",),
+    ),
+    Action(
+        "follow", "Follow the answer", "to the last line, and stay there",
+        vim=("G",), panes=("end",),
+    ),
     Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
     Action(
         "copy_code", "Copy a code block", "of the latest answer; a digit picks among several",

@@ -55,6 +55,7 @@ class DsparkApp(ThemedApp):
             signs,
             Mode(panel) if panel else None,
             settings.keys,
+            settings.paste_collapse_over,
         )
         self._first_theme = self.theme
         spare = start.paths.state.parent / "copied.txt"

@@ -18,6 +18,7 @@ from httpx_sse import EventSource
 
 from dspark_tui.address import Address
 from dspark_tui.session import Message
+from dspark_tui.token_count import TokenCount
 from dspark_tui.turnstile import Turn, Turnstile
 from engine import events
 from engine.events import Event
@@ -33,6 +34,9 @@ PASSING = (429, 503)
 
 FINAL = (400, 413, 422)
 """Statuses that are about the request itself, so that the same one gets the same answer."""
+
+UNKNOWN_PATH = (404, 405, 501)
+"""Statuses that say: this server has no such thing."""
 
 CANCELLED = "cancelled"
 """How our engine ends an answer that somebody cancelled: as an error's code."""
@@ -99,6 +103,7 @@ class EngineClient:
     def __init__(self, address: Address, api_key: str | None = None) -> None:
         self.address = address
         self.model: str | None = None
+        self._counts_no_tokens = False
         self._turnstile = Turnstile()
         transport = httpx.AsyncHTTPTransport(uds=str(address.socket)) if address.socket else None
         self._http = httpx.AsyncClient(
@@ -168,6 +173,19 @@ class EngineClient:
         except httpx.HTTPError as error:
             log.info("cancel %s: %s", request_id, error)
 
+    async def count_tokens(self, text: str) -> TokenCount | None:
+        """How long the text is by the model's own tokenizer; None where the server can't say."""
+        if self._counts_no_tokens:
+            return None
+        async with _network_errors(self.address):
+            names = {"prompt": text, "add_special_tokens": False, "content": text}  # vLLM's, llama.cpp's
+            body = {"model": await self.first_model(), **names}
+            response = await self._http.post("/tokenize", json=body)
+            if response.is_success:
+                return TokenCount.of(await asyncio.to_thread(response.json))
+        self._counts_no_tokens = response.status_code in UNKNOWN_PATH
+        return None
+
     async def health(self) -> dict[str, Any]:
         """The /health document, whether the server is loading, ready or failed."""
         async with _network_errors(self.address):
@@ -200,7 +218,7 @@ class EngineClient:
             _network_errors(self.address),
             self._http.stream("GET", "/engine/events") as response,
         ):
-            if response.status_code in (404, 405):
+            if response.status_code in UNKNOWN_PATH:
                 raise NoEventsError(f"{self.address} does not publish its batch")
             await _refuse_errors(response)
             async for frame in EventSource(response).aiter_sse():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.pastes import COLLAPSE_OVER
 from dspark_tui.session import MAX_PANES
 from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
 
@@ -29,6 +30,8 @@ class Settings:
     theme: str = ""
     ascii: bool = False
     panel: str = "auto"
+    vim: bool = True
+    paste_collapse_over: int = COLLAPSE_OVER
     panes: tuple[PaneParams, ...] = (PaneParams(), PaneParams())
     keys: Keymap = field(default_factory=Keymap)
 
@@ -70,32 +73,34 @@ class _Reader:
         panes = document.pop("pane", None)
         if panes is not None or defaults != PaneParams():
             self.loaded.set("panes", self._panes(defaults, panes), str(self.path))
-        if "keys" in document:
-            self._keys(document.pop("keys"))
-        for key, value in document.items():
+        keys = document.pop("keys", {})
+        for key, value in _dotted(document):
             self._setting(key, value)
+        if keys or not self.loaded.settings.vim:
+            self._keys(keys)
         return self.loaded
 
     def _setting(self, key: str, value: Any) -> None:
         setting = SETTINGS.get(key)
+        table, _, name = key.rpartition(".")
         if setting is None:
             near = get_close_matches(key, [*SETTINGS, *TABLES], 1)
             hint = f"did you mean {near[0]}?" if near else ""
             if key in FIELDS:
                 hint = "it belongs under [defaults] or [[pane]]"
-            self._problem(key, "is not a setting", hint)
+            self._problem(name, "is not a setting", hint, Place(table))
             return
         wanted = setting.check(value)
         if wanted:
-            self._problem(key, f"takes {wanted}, not {value!r}")
+            self._problem(name, f"takes {wanted}, not {value!r}", place=Place(table))
         else:
-            self.loaded.set(key, value, str(self.path))
+            self.loaded.set(attribute(key), value, str(self.path))
 
     def _keys(self, table: Any) -> None:
         if not isinstance(table, dict):
             self._problem("keys", "is a table of keys by action")
             return
-        keymap, problems = read_keymap(table)
+        keymap, problems = read_keymap(table, self.loaded.settings.vim)
         self.loaded.set("keys", keymap, str(self.path))
         for problem in problems:
             self._problem(problem.id, problem.text, problem.hint, Place("keys"))
@@ -134,6 +139,20 @@ class _Reader:
         self.loaded.problems.append(self.source.problem(key, text, place, hint))
 
 
+def attribute(key: str) -> str:
+    """The name in Settings of a setting that the file may put into a table."""
+    return key.replace(".", "_")
+
+
+def _dotted(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The settings by their full names."""
+    for key, value in document.items():
+        if isinstance(value, dict) and any(name.startswith(f"{key}.") for name in SETTINGS):
+            yield from ((f"{key}.{name}", inner) for name, inner in value.items())
+        else:
+            yield key, value
+
+
 def _text(value: Any) -> str:
     return "" if isinstance(value, str) else "a text in quotes"
 
@@ -145,6 +164,11 @@ def _boolean(value: Any) -> str:
 def _batch(value: Any) -> str:
     fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= BATCH_LIMIT
     return "" if fits else f"a whole number from 1 to {BATCH_LIMIT}"
+
+
+def _length(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return "" if fits else "a whole number, 0 for never"
 
 
 def _one_of(*names: str) -> Callable[[Any], str]:
@@ -168,6 +192,10 @@ SETTINGS: dict[str, Setting] = {
     "theme": Setting(_text, 'of the colours; "" is the one chosen last, at first ember'),
     "ascii": Setting(_boolean, "draw with the signs of a typewriter only"),
     "panel": Setting(_one_of(*PANELS), f"size of the batch panel: {', '.join(PANELS)}"),
+    "vim": Setting(_boolean, "h j k l g G / n N and the like act in the panes"),
+    "paste.collapse_over": Setting(
+        _length, "a longer paste stands in the text as a label, 40 lines too; 0 shows all"
+    ),
 }
 TABLES = {
     "defaults": "what panes start with",

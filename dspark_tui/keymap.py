@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -24,6 +24,11 @@ class Keymap:
     """The actions in the table's order, each with the keys it has here."""
 
     actions: tuple[Action, ...] = ACTIONS
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The ids that may be typed as a command: of actions that work without a key."""
+        return tuple(action.id for action in self.actions if not action.per_key)
 
     def calls(self, context: Context) -> dict[str, str]:
         """Every key of the context, with the call of the screen's action it stands for."""
@@ -71,11 +76,13 @@ class _Unusable(ValueError):
         self.hint = hint
 
 
-def read_keymap(table: Mapping[str, Any]) -> tuple[Keymap, list[KeyProblem]]:
+def read_keymap(table: Mapping[str, Any], vim: bool = True) -> tuple[Keymap, list[KeyProblem]]:
     """The table with other keys for the actions named; one with a problem keeps its own.
 
     Keys that type or move the caret act in the panes only, all others wherever the action does.
+    vim: may an action's vim keys be among those it has anyway?
     """
+    usual = ACTIONS if vim else tuple(replace(action, vim=()) for action in ACTIONS)
     problems: list[KeyProblem] = []
     changed: dict[str, Action] = {}
     for id, value in table.items():
@@ -83,10 +90,10 @@ def read_keymap(table: Mapping[str, Any]) -> tuple[Keymap, list[KeyProblem]]:
             changed[id] = _with_keys(_action(id), _keys(value))
         except (_Unusable, KeyNameError) as error:
             problems.append(KeyProblem(id, str(error), getattr(error, "hint", "")))
-    while clash := _clash(changed):
+    while clash := _clash(changed, usual):
         problems.append(clash)
         del changed[clash.id]
-    return Keymap(tuple(changed.get(action.id, action) for action in ACTIONS)), problems
+    return Keymap(tuple(changed.get(action.id, action) for action in usual)), problems
 
 
 def _action(id: str) -> Action:
@@ -124,6 +131,7 @@ def _with_keys(action: Action, keys: tuple[str, ...]) -> Action:
     return replace(
         action,
         both=both,
+        vim=(),
         composer=tuple(key for key in composer if key not in both),
         panes=tuple(key for key in panes if key not in both),
     )
@@ -136,10 +144,10 @@ def _acts(action: Action, key: str, context: Context) -> bool:
     return context in places and not (context is Context.COMPOSER and edits_text(key))
 
 
-def _clash(changed: Mapping[str, Action]) -> KeyProblem | None:
+def _clash(changed: Mapping[str, Action], usual: Iterable[Action]) -> KeyProblem | None:
     """The first changed action that takes a key some other one has in the same context."""
     owners: dict[tuple[Context, str], str] = {}
-    unchanged = [action for action in ACTIONS if action.id not in changed]
+    unchanged = [action for action in usual if action.id not in changed]
     for action in [*unchanged, *changed.values()]:
         for context in Context:
             for key in action.keys(context):

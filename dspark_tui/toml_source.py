@@ -116,6 +116,7 @@ class TomlSource:
         return lines[min(place.nth, len(lines) - 1)] if lines else 0
 
     def _lines_with(self, key: str) -> list[int]:
-        """The lines that set a key or open a table of that name."""
-        pattern = re.compile(rf"""^\s*\[*\s*["']?{re.escape(key)}["']?\s*[=\]]""")
+        """The lines that set a key or open a table of that name, in whatever table it is."""
+        name = rf"""["']?{re.escape(key)}["']?"""
+        pattern = re.compile(rf"""^\s*\[*\s*(?:[\w"'-]+\.)*{name}\s*[=\]]""")
         return [n for n, line in enumerate(self._lines, 1) if pattern.match(line)]

@@ -37,9 +37,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(loaded: config.Loaded) -> Iterator[str]:
     for key, setting in config.SETTINGS.items():
-        default = _toml(getattr(config.Settings(), key))
+        name = config.attribute(key)
+        value, default = (_toml(getattr(of, name)) for of in (loaded.settings, config.Settings()))
         yield f"# {setting.meaning}; default {default}"
-        yield f"{key} = {_toml(getattr(loaded.settings, key))}  # {_source(key in loaded.sources)}"
+        yield f"{key} = {value}  # {_source(name in loaded.sources)}"
 
 
 def _panes(panes: tuple[PaneParams, ...]) -> Iterator[str]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Grid, Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static, TextArea
 
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.screens.form import Form
 from dspark_tui.session import Conversation
 from dspark_tui.widgets.fields import LineBox, TextBox
-from dspark_tui.widgets.keys import type_again
 
 
 class FormLine(LineBox):
@@ -39,7 +36,7 @@ class FormText(TextBox):
     }
 
 
-class ParamsForm(ModalScreen[PaneParams | None]):
+class ParamsForm(Form[PaneParams | None]):
     """Gives the new parameters, or None when left."""
 
     BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
@@ -48,7 +45,6 @@ class ParamsForm(ModalScreen[PaneParams | None]):
     def __init__(self, pane: Conversation) -> None:
         super().__init__()
         self._pane = pane
-        self._focused_at = 0.0
 
     def compose(self) -> ComposeResult:
         params = self._pane.params
@@ -75,13 +71,7 @@ class ParamsForm(ModalScreen[PaneParams | None]):
             yield Static("", id="problem", markup=False)
 
     def on_mount(self) -> None:
-        self.set_focus(self.query_one("#name"))
-        self._focused_at = time.monotonic()
-
-    def on_key(self, event: events.Key) -> None:
-        """What was typed before there was a field to take it is for the first one."""
-        if event.time < self._focused_at:
-            type_again(self, event)
+        self.begin_in("#name")
 
     def on_input_changed(self) -> None:
         self.query_one("#problem", Static).update("")

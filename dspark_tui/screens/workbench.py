@@ -14,9 +14,11 @@ from dspark_tui.blind import hidden
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
+from dspark_tui.pastes import COLLAPSE_OVER
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
 from dspark_tui.screens.comparing import Comparing
+from dspark_tui.screens.composing import Composing
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.reading import Reading
@@ -55,7 +57,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Reading, Comparing, Conversing):
+class Workbench(Reading, Composing, Comparing, Conversing):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
@@ -65,8 +67,9 @@ class Workbench(Reading, Comparing, Conversing):
         glyphs: Glyphs,
         panel: Mode | None,
         keymap: Keymap,
+        collapse_over: int = COLLAPSE_OVER,
     ) -> None:
-        """panel: its size; None lets the terminal's height decide."""
+        """panel: its size; None lets the terminal's height decide. collapse_over: see Pastes."""
         super().__init__()
         self.session, self.link, self.keymap = session, link, keymap
         self.runs = Runs(link, self._begun)
@@ -76,7 +79,7 @@ class Workbench(Reading, Comparing, Conversing):
         self.glyphs = glyphs
         self.grid = PaneGrid(session, glyphs, keymap)
         self._panel = BatchPanel(glyphs=glyphs)
-        self.composer = Composer(session, keymap)
+        self.composer = Composer(session, keymap, collapse_over, self.count_tokens)
         self._status = StatusBar(link, keymap)
         self._tabs = TabStrip(session, glyphs)
         self.key_bar = KeyBar(keymap)
@@ -195,18 +198,8 @@ class Workbench(Reading, Comparing, Conversing):
 
     # ---- actions: typing and sending
 
-    def action_send(self) -> None:
-        if self.composer.text.strip():
-            self.send(self.composer.take())
-
-    def action_newline(self) -> None:
-        self.composer.insert("\n")
-
     def action_leave(self) -> None:
         self.set_focus(self.grid.active)
-
-    def action_compose(self) -> None:
-        self.set_focus(self.composer)
 
     def action_step_back(self) -> None:
         """One step for each press, and never out of the app."""

@@ -1,0 +1,73 @@
+"""Actions on what is being typed: sending it, finding earlier prompts, the editor, pastes."""
+
+from __future__ import annotations
+
+from dspark_tui.completion import UnknownCommandError, command
+from dspark_tui.screens.desk import Desk
+from dspark_tui.token_count import TokenCount
+
+
+class Composing(Desk):
+    """Everything about the text in the composer."""
+
+    def send(self, prompt: str) -> None:
+        """Send to wherever the target says."""
+        raise NotImplementedError
+
+    async def count_tokens(self, text: str) -> TokenCount | None:
+        """By the tokenizer of the engine; None while there is none to ask."""
+        return await self.link.client.count_tokens(text) if self.link.ready.is_set() else None
+
+    async def action_send(self) -> None:
+        """A text that is "/" and an action's name runs the action instead."""
+        if not self.composer.text.strip():
+            return
+        try:
+            action = command(self.composer.text, self.keymap.commands)
+        except UnknownCommandError as error:
+            self.say(str(error))
+            return
+        if action is None:
+            self.send(self.composer.take())
+        else:
+            self.composer.take()
+            await self.run_action(f"screen.{action}")
+
+    def action_newline(self) -> None:
+        self.composer.insert("\n")
+
+    def action_compose(self) -> None:
+        self.set_focus(self.composer)
+
+    def action_expand_paste(self) -> None:
+        if self.composer.expand_chip() is None:
+            self.say("no paste to show")
+
+    def action_search_prompts(self) -> None:
+        from dspark_tui.screens.prompts import PromptList
+
+        def show(at: int | None) -> None:
+            if at is not None:
+                self.set_focus(self.composer)
+                self.composer.recall(at)
+
+        if self.session.history:
+            self.app.push_screen(PromptList(self.session.history), show)
+        else:
+            self.say("no earlier prompts yet")
+
+    def action_edit(self) -> None:
+        """Off the keys' way: the editor stays as long as it likes."""
+        self.run_worker(self._edit(), group="edit", exclusive=True, exit_on_error=False)
+
+    async def _edit(self) -> None:
+        from dspark_tui.editor import EditorError, edited
+
+        try:
+            text = await edited(self.app, self.composer.prompt)
+        except EditorError as error:
+            self.say(str(error))
+        else:
+            if text != self.composer.prompt:
+                self.composer.put(text)
+        self.set_focus(self.composer)

@@ -1,0 +1,34 @@
+"""How long a text is in tokens, and whether the model can take that many. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """limit: the model's longest row, if the server says."""
+
+    tokens: int
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> TokenCount | None:
+        """What the answer to `POST /tokenize` says: vLLM's `count`, or llama.cpp's `tokens`."""
+        count, tokens, limit = (document.get(key) for key in ("count", "tokens", "max_model_len"))
+        if not isinstance(count, int):
+            if not isinstance(tokens, list):
+                return None
+            count = len(tokens)
+        return cls(count, limit if isinstance(limit, int) else None)
+
+    @property
+    def over(self) -> bool:
+        """Too long, whatever else is in the conversation?"""
+        return self.limit is not None and self.tokens >= self.limit
+
+    def __str__(self) -> str:
+        words = f"{self.tokens:,} {'token' if self.tokens == 1 else 'tokens'}"
+        return f"{words}: the model takes {self.limit:,}" if self.over else words
