@@ -151,6 +151,23 @@ ACTIONS: tuple[Action, ...] = (
         "follow", "Follow the answer", "to the last line, and stay there",
         vim=("G",), panes=("end",),
     ),
+    Action(
+        "mark", "Mark for a comparison", "this pane, or take its mark away", panes=("m",),
+    ),
+    Action(
+        "diff", "Differences", "between the marked pane's answer and this one's, word by word",
+        panes=("d",), bar="diff",
+    ),
+    Action(
+        "vote", "Vote", "for this pane's answer to the latest broadcast; again takes it back",
+        panes=("v",),
+    ),
+    Action("blind", "Blind", "hide names, parameters and order until you vote", panes=("b",)),
+    Action("figures", "Broadcast in figures", "a line for each pane; w writes CSV", panes=("B",)),
+    Action(
+        "repeats", "Repeat", "ask several times at once: how often is the answer the same?",
+        panes=("K",),
+    ),
     Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
     Action(
         "copy_code", "Copy a code block", "of the latest answer; a digit picks among several",
