@@ -115,9 +115,7 @@ class PaneGrid(Container):
 
     def reorder(self) -> None:
         """Put the panes in the session's order."""
-        places = {f"pane-{pane.number}": place for place, pane in enumerate(self._session.panes) D+'widgets/composer.py':[('" ".join(str(pane.number) for pane in session.recipients())','" ".join(pane.alias or str(pane.number) for pane in session.recipients())'),
- ('session.active.label','session.active.title')],
-}
+        places = {f"pane-{pane.number}": place for place, pane in enumerate(self._session.panes)}
         self.sort_children(key=lambda child: places.get(child.id or "", len(places)))
 
     def describe(self) -> None:
