@@ -1,10 +1,13 @@
-"""`POST /v1/chat/completions`: one request into the batch, its answer streamed or whole."""
+"""`POST /v1/chat/completions`: one answer from the batch, streamed or whole.
+
+An answer is one request to the engine, or several with `n`.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
@@ -14,21 +17,23 @@ from engine.engine import Engine
 from engine.events import EngineStatus
 from engine.server.errors import CLIENT_CLOSED, ApiError, refused
 from engine.server.generation import Generation
+from engine.server.scores import logprobs_body
 from engine.server.source import source_of
 from engine.server.sse import DONE, EventStream, frame
-from engine.server.translate import generation_request
+from engine.server.translate import choices, generation_request
 from engine.server.wire import (
     AnswerMessage,
     ChatChunk,
     ChatCompletion,
     ChatRequest,
     Choice,
+    ChoiceLogprobs,
     ChunkChoice,
     ChunkDelta,
     TimingsBody,
     UsageBody,
 )
-from engine.types import Delta, EngineError, Finish, FinishReason
+from engine.types import Delta, EngineError, Finish, FinishReason, Scored
 
 if TYPE_CHECKING:
     from engine.models.load import LoadedModel
@@ -49,10 +54,19 @@ async def create_chat_completion(body: ChatRequest, http: Request) -> Response:
         request = await run_in_threadpool(
             generation_request, body, model.tokenizer, engine.longest_row, source_of(http.headers)
         )
-        generation = Generation(engine, request, http)
+        requests = choices(request, body.n or 1)
+        generation = Generation(engine, requests, http)
     except EngineError as error:
         raise refused(error) from error
-    answer = Answer(engine, generation, request.id, model.info.id, int(time.time()))
+    answer = Answer(
+        engine=engine,
+        generation=generation,
+        id=request.id,
+        model=model,
+        choices=len(requests),
+        logprobs=request.logprobs is not None,
+        created=int(time.time()),
+    )
     headers = {"X-Request-Id": request.id}
     if engine.snapshot().paused:
         headers["X-Dspark-Paused"] = "true"
@@ -62,70 +76,107 @@ async def create_chat_completion(body: ChatRequest, http: Request) -> Response:
     return Response(completion.model_dump_json(), media_type="application/json", headers=headers)
 
 
+@dataclass(slots=True)
+class Said:
+    """One choice of an answer, as far as it has come."""
+
+    text: list[str] = field(default_factory=list)
+    scored: list[Scored] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A generation in the protocol's words. created: Unix seconds of this request."""
+    """A generation in the protocol's words. choices: their number. logprobs: whether they are
+    asked for. created: Unix seconds of this request."""
 
     engine: Engine
     generation: Generation
     id: str
-    model: str
+    model: LoadedModel
+    choices: int
+    logprobs: bool
     created: int
 
     async def whole(self) -> ChatCompletion:
         """The answer once it is complete. Raises ApiError if it never will be."""
-        text: list[str] = []
-        async for update in self.generation:
+        said = [Said() for _ in range(self.choices)]
+        finishes: dict[int, Finish] = {}
+        async for index, update in self.generation:
             match update:
                 case Delta():
-                    text.append(update.text)
+                    said[index].text.append(update.text)
+                    said[index].scored.extend(update.scored)
                 case Finish():
-                    finish = update
-        if failure := self._failure(finish):
-            raise failure
-        message = AnswerMessage(content="".join(text))
+                    self._check(update)
+                    finishes[index] = update
         return ChatCompletion(
             id=self.id,
             created=self.created,
-            model=self.model,
-            choices=[Choice(message=message, finish_reason=finish.reason)],
-            usage=UsageBody.of(finish.usage),
-            timings=TimingsBody.of(finish.timings),
+            model=self.model.info.id,
+            choices=[self._choice(i, said[i], finishes[i].reason) for i in range(self.choices)],
+            usage=UsageBody.of([finish.usage for finish in finishes.values()]),
+            timings=TimingsBody.of([finish.timings for finish in finishes.values()]),
         )
 
     async def frames(self, with_usage: bool) -> AsyncIterator[bytes]:
         """The answer as it grows."""
-        yield frame(self._chunk(ChunkDelta(role="assistant", content="")))
-        async for update in self.generation:
+        for index in range(self.choices):
+            yield self._frame(index, ChunkDelta(role="assistant", content=""))
+        finishes = []
+        async for index, update in self.generation:
             match update:
                 case Delta():
-                    yield frame(self._chunk(ChunkDelta(content=update.text)))
+                    yield self._frame(index, ChunkDelta(content=update.text), update.scored)
                 case Finish():
-                    for last in self._ending(update, with_usage):
-                        yield last
-
-    def _ending(self, finish: Finish, with_usage: bool) -> Iterator[bytes]:
-        if failure := self._failure(finish):
-            yield frame(failure.payload())
-            return
-        yield frame(self._chunk(ChunkDelta(), finish.reason))
+                    try:
+                        self._check(update)
+                    except ApiError as failure:
+                        yield frame(failure.payload())
+                        return
+                    finishes.append(update)
+                    yield self._frame(index, ChunkDelta(), reason=update.reason)
         if with_usage:
-            yield frame(self._usage(finish))
+            yield frame(self._usage(finishes))
         yield DONE
 
-    def _chunk(self, delta: ChunkDelta, reason: str | None = None) -> ChatChunk:
-        choice = ChunkChoice(delta=delta, finish_reason=reason)
-        return ChatChunk(id=self.id, created=self.created, model=self.model, choices=[choice])
-
-    def _usage(self, finish: Finish) -> ChatChunk:
-        return ChatChunk(
-            id=self.id,
-            created=self.created,
-            model=self.model,
-            choices=[],
-            usage=UsageBody.of(finish.usage),
-            timings=TimingsBody.of(finish.timings),
+    def _choice(self, index: int, said: Said, reason: str) -> Choice:
+        return Choice(
+            index=index,
+            message=AnswerMessage(content="".join(said.text)),
+            logprobs=self._logprobs(said.scored),
+            finish_reason=reason,
         )
+
+    def _frame(
+        self,
+        index: int,
+        delta: ChunkDelta,
+        scored: Sequence[Scored] = (),
+        reason: str | None = None,
+    ) -> bytes:
+        logprobs = self._logprobs(scored) if scored else None
+        choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=reason)
+        return frame(self._chunk([choice]))
+
+    def _usage(self, finishes: Sequence[Finish]) -> ChatChunk:
+        chunk = self._chunk([])
+        chunk.usage = UsageBody.of([finish.usage for finish in finishes])
+        chunk.timings = TimingsBody.of([finish.timings for finish in finishes])
+        return chunk
+
+    def _chunk(self, choices: list[ChunkChoice]) -> ChatChunk:
+        return ChatChunk(
+            id=self.id, created=self.created, model=self.model.info.id, choices=choices
+        )
+
+    def _logprobs(self, scored: Sequence[Scored]) -> ChoiceLogprobs | None:
+        return logprobs_body(scored, self.model.tokenizer) if self.logprobs else None
+
+    def _check(self, finish: Finish) -> None:
+        """Raise what a failed choice makes of the whole answer; the other choices end with it."""
+        if failure := self._failure(finish):
+            self.generation.cancel()
+            raise failure
 
     def _failure(self, finish: Finish) -> ApiError | None:
         match finish.reason:

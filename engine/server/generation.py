@@ -1,49 +1,67 @@
-"""One running request as the server's coroutines see it."""
+"""One answer's running requests as the server's coroutines see them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from fastapi import Request
 
 from engine.engine import Engine
 from engine.server.doorbell import Doorbell
 from engine.server.sse import QUIET_SECONDS
-from engine.types import Delta, Finish, GenerationRequest, Update
+from engine.types import Delta, EngineError, Finish, GenerationRequest, Update
 
 
 class Generation:
-    """Submits a request and follows it; cancels it when the client goes away.
+    """Submits an answer's requests and follows them; cancels them when the client goes away.
 
-    Raises EngineError when the engine refuses the request.
+    Raises EngineError when the engine refuses one; none runs then.
     """
 
-    def __init__(self, engine: Engine, request: GenerationRequest, http: Request) -> None:
-        self._updates: deque[Update] = deque()
+    def __init__(
+        self, engine: Engine, requests: Sequence[GenerationRequest], http: Request
+    ) -> None:
+        self._engine = engine
+        self._ids = [request.id for request in requests]
+        self._updates: deque[tuple[int, Update]] = deque()
         self._bell = Doorbell()
-        engine.submit(request, self._receive)
-        self._watcher = asyncio.create_task(_cancel_on_disconnect(engine, request.id, http))
+        self._submit(requests)
+        self._watcher = asyncio.create_task(self._cancel_on_disconnect(http))
 
-    async def __aiter__(self) -> AsyncIterator[Update]:
-        """Updates in order, `Finish` last. An empty Delta stands for a long silence."""
-        while True:
+    async def __aiter__(self) -> AsyncIterator[tuple[int, Update]]:
+        """(place of the request, update) as they come, one `Finish` for each request. An empty
+        Delta stands for a long silence."""
+        running = len(self._ids)
+        while running:
             if not self._updates and not await self._bell.wait(QUIET_SECONDS):
-                yield Delta("", 0)
+                yield 0, Delta("", 0)
             while self._updates:
-                update = self._updates.popleft()
-                yield update
-                if isinstance(update, Finish):
-                    return
+                index, update = self._updates.popleft()
+                running -= isinstance(update, Finish)
+                yield index, update
 
-    def _receive(self, update: Update) -> None:
-        self._updates.append(update)
+    def cancel(self) -> None:
+        """End whatever still runs."""
+        for request_id in self._ids:
+            self._engine.cancel(request_id)
+
+    def _submit(self, requests: Sequence[GenerationRequest]) -> None:
+        try:
+            for index, request in enumerate(requests):
+                self._engine.submit(request, partial(self._receive, index))
+        except EngineError:
+            self.cancel()
+            raise
+
+    def _receive(self, index: int, update: Update) -> None:
+        self._updates.append((index, update))
         self._bell.ring()
 
-
-async def _cancel_on_disconnect(engine: Engine, request_id: str, http: Request) -> None:
-    # A finished response reads as a disconnect too; cancelling what has ended does nothing.
-    while (await http.receive())["type"] != "http.disconnect":
-        pass
-    engine.cancel(request_id)
+    async def _cancel_on_disconnect(self, http: Request) -> None:
+        # A finished response reads as a disconnect too; cancelling what has ended does nothing.
+        while (await http.receive())["type"] != "http.disconnect":
+            pass
+        self.cancel()

@@ -20,18 +20,15 @@ class Speller(Protocol):
 
 def logprobs_body(scored: Sequence[Scored], speller: Speller) -> ChoiceLogprobs:
     """One entry a token, in the order they were sampled."""
-    return ChoiceLogprobs(
-        content=[
-            TokenLogprobs(
-                **_spelled(each.picked, speller),
-                top_logprobs=[Alternative(**_spelled(other, speller)) for other in each.top],
-            )
-            for each in scored
-        ]
-    )
+    entries = []
+    for each in scored:
+        picked = _named(each.picked, speller)
+        top = [_named(other, speller) for other in each.top]
+        entries.append(TokenLogprobs(**dict(picked), top_logprobs=top))
+    return ChoiceLogprobs(content=entries)
 
 
-def _spelled(token: TokenLogprob, speller: Speller) -> dict[str, str | float | list[int] | None]:
+def _named(token: TokenLogprob, speller: Speller) -> Alternative:
     text, raw = speller.spell(token.token)
     logprob = max(token.logprob, LOWEST)
-    return {"token": text, "logprob": logprob, "bytes": None if raw is None else list(raw)}
+    return Alternative(token=text, logprob=logprob, bytes=None if raw is None else list(raw))

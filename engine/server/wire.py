@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -122,12 +123,16 @@ class UsageBody(BaseModel):
     prompt_tokens_details: PromptTokensDetails
 
     @classmethod
-    def of(cls, usage: Usage) -> UsageBody:
+    def of(cls, choices: Sequence[Usage]) -> UsageBody:
+        """Of an answer's choices, which share one prompt: it counts once."""
+        first, completion = choices[0], sum(usage.completion_tokens for usage in choices)
         return cls(
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            total_tokens=usage.prompt_tokens + usage.completion_tokens,
-            prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
+            prompt_tokens=first.prompt_tokens,
+            completion_tokens=completion,
+            total_tokens=first.prompt_tokens + completion,
+            prompt_tokens_details=PromptTokensDetails(
+                cached_tokens=min(usage.cached_tokens for usage in choices)
+            ),
         )
 
 
@@ -139,16 +144,22 @@ class TimingsBody(BaseModel):
     total_ms: float
 
     @classmethod
-    def of(cls, timings: Timings) -> TimingsBody:
+    def of(cls, choices: Sequence[Timings]) -> TimingsBody:
+        """Of an answer's choices: the first that began, the last that ended."""
         return cls(
-            queued_ms=_milliseconds(timings.admitted),
-            first_token_ms=_milliseconds(timings.first_token),
-            total_ms=round(timings.finished * 1000, 3),
+            queued_ms=_earliest(timings.admitted for timings in choices),
+            first_token_ms=_earliest(timings.first_token for timings in choices),
+            total_ms=_milliseconds(max(timings.finished for timings in choices)),
         )
 
 
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 3)
+def _earliest(times: Iterable[float | None]) -> float | None:
+    known = [time for time in times if time is not None]
+    return _milliseconds(min(known)) if known else None
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)
 
 
 class Alternative(BaseModel):

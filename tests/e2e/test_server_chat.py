@@ -54,7 +54,7 @@ def test_a_stream_says_the_role_once_then_text_then_why_it_ended(http: httpx.Cli
         {"content": "lo "},
         {"content": "wörld 👩‍👩‍👧"},
     ]
-    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    assert last["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}]
 
 
 def test_all_chunks_of_a_stream_carry_one_identity(http: httpx.Client) -> None:
@@ -97,6 +97,7 @@ def test_a_whole_answer(http: httpx.Client) -> None:
         {
             "index": 0,
             "message": {"role": "assistant", "content": TEXT},
+            "logprobs": None,
             "finish_reason": "stop",
         }
     ]
@@ -185,11 +186,12 @@ def test_a_whole_answer_cancelled_by_id_is_not_retried(
 
 
 @pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("n", [1, 3])
 def test_a_client_that_leaves_cancels_its_request(
-    server: ThreadedServer, engine: FakeEngine, stream: bool
+    server: ThreadedServer, engine: FakeEngine, stream: bool, n: int
 ) -> None:
     engine.held = True
-    body = json.dumps({"messages": CHAT, "stream": stream}).encode()
+    body = json.dumps({"messages": CHAT, "stream": stream, "n": n}).encode()
     head = (
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -197,9 +199,10 @@ def test_a_client_that_leaves_cancels_its_request(
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as raw:
         raw.sendall(head + body)
-        request = wait_until(lambda: engine.requests, "the request is in the engine")[0]
+        wait_until(lambda: len(engine.requests) == n, "the request is in the engine")
         assert engine.cancelled == []
-    wait_until(lambda: engine.cancelled == [request.id], "the engine was told to cancel")
+    ids = [request.id for request in engine.requests]
+    wait_until(lambda: engine.cancelled == ids, "the engine was told to cancel")
 
 
 def test_a_finished_request_is_not_cancelled(http: httpx.Client, engine: FakeEngine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,16 @@ from pydantic import ValidationError
 
 from engine.models.errors import TemplateError
 from engine.server.errors import ApiError
-from engine.server.translate import generation_request
-from engine.server.wire import ChatChunk, ChatRequest, ChunkChoice, ChunkDelta
-from engine.types import ContextLengthError, GenerationRequest
+from engine.server.translate import choices, generation_request
+from engine.server.wire import (
+    ChatChunk,
+    ChatRequest,
+    ChunkChoice,
+    ChunkDelta,
+    TimingsBody,
+    UsageBody,
+)
+from engine.types import ContextLengthError, GenerationRequest, SamplingParams, Timings, Usage
 
 CONTEXT = 100
 
@@ -49,13 +57,9 @@ def convert(tokenizer: WordTokenizer, **fields: Any) -> GenerationRequest:
 
 def test_null_is_absent_in_every_optional_field(tokenizer: WordTokenizer) -> None:
     names = set(ChatRequest.model_fields) - {"messages", "seed"}
-    nulls = convert(tokenizer, **dict.fromkeys(names), seed=7, tools=None, n=None, logprobs=None)
+    nulls = convert(tokenizer, **dict.fromkeys(names), seed=7, tools=None)
     plain = convert(tokenizer, seed=7)
-    assert (nulls.max_tokens, nulls.sampling, nulls.stop) == (
-        plain.max_tokens,
-        plain.sampling,
-        plain.stop,
-    )
+    assert replace(nulls, id=plain.id) == plain
 
 
 def test_defaults_use_the_whole_context_and_sample_as_the_protocol_says(
@@ -114,6 +118,20 @@ def test_max_tokens(tokenizer: WordTokenizer, fields: dict[str, Any], expected: 
         ("logit_bias", {"3": 1000}),
         ("logit_bias", {"3": float("inf")}),
         ("logit_bias", [3]),
+        ("logit_bias", {str(token): 1 for token in range(301)}),
+        ("n", 0),
+        ("n", 129),
+        ("n", "two"),
+        ("logprobs", "some"),
+        ("top_logprobs", 21),
+        ("top_logprobs", -1),
+        ("presence_penalty", 2.1),
+        ("frequency_penalty", -3),
+        ("repetition_penalty", 0),
+        ("repetition_context_size", 0),
+        ("xtc_probability", 1.1),
+        ("xtc_threshold", 0),
+        ("xtc_threshold", 0.6),
     ],
 )
 def test_an_impossible_value_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
@@ -204,14 +222,10 @@ def test_logit_bias_outside_the_vocabulary_is_refused(tokenizer: WordTokenizer, 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("n", 2),
-        ("logprobs", True),
         ("top_logprobs", 3),
         ("tools", [{"type": "function", "function": {"name": "f"}}]),
         ("response_format", {"type": "json_object"}),
-        ("presence_penalty", 0.5),
-        ("frequency_penalty", -1),
-        ("repetition_penalty", 1.1),
+        ("best_of", 2),
         ("stop_token_ids", [2]),
     ],
 )
@@ -224,6 +238,67 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     assert caught.value.body.param == field
 
 
+def test_penalties_and_xtc_reach_the_request(tokenizer: WordTokenizer) -> None:
+    sampling = convert(
+        tokenizer,
+        presence_penalty=0.5,
+        frequency_penalty=-1,
+        repetition_penalty=1.1,
+        repetition_context_size=64,
+        xtc_probability=0.4,
+        xtc_threshold=0.2,
+        seed=3,
+    ).sampling
+    assert sampling == SamplingParams(
+        temperature=1.0,
+        presence_penalty=0.5,
+        frequency_penalty=-1,
+        repetition_penalty=1.1,
+        repetition_context=64,
+        xtc_probability=0.4,
+        xtc_threshold=0.2,
+        seed=3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"logprobs": False, "top_logprobs": 0}, None),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": 20}, 20),
+    ],
+)
+def test_logprobs(tokenizer: WordTokenizer, fields: dict[str, Any], expected: int | None) -> None:
+    assert convert(tokenizer, **fields).logprobs == expected
+
+
+def test_several_answers_are_requests_that_differ_in_id_and_seed(tokenizer: WordTokenizer) -> None:
+    request = convert(tokenizer, seed=2**64 - 2)
+    assert choices(request, 1) == [request]
+    four = choices(request, 4)
+    assert four[0] == request
+    assert [each.sampling.seed for each in four] == [2**64 - 2, 2**64 - 1, 0, 1]
+    assert len({each.id for each in four}) == 4
+    assert {replace(each, id="", sampling=SamplingParams()) for each in four} == {
+        replace(request, id="", sampling=SamplingParams())
+    }
+
+
+def test_usage_of_several_answers_counts_their_prompt_once() -> None:
+    body = UsageBody.of([Usage(7, 3, 2), Usage(7, 5, 6)])
+    assert (body.prompt_tokens, body.completion_tokens, body.total_tokens) == (7, 8, 15)
+    assert body.prompt_tokens_details.cached_tokens == 2
+
+
+def test_times_of_several_answers_are_from_the_first_to_the_last() -> None:
+    body = TimingsBody.of([Timings(None, None, 0.5), Timings(0.2, 0.3, 0.9), Timings(0.1, 0.4, 1)])
+    assert (body.queued_ms, body.first_token_ms, body.total_ms) == (100, 300, 1000)
+    never = TimingsBody.of([Timings(None, None, 0.5)])
+    assert (never.queued_ms, never.first_token_ms) == (None, None)
+
+
 def test_an_answer_can_be_kept_from_ending_early(tokenizer: WordTokenizer) -> None:
     assert convert(tokenizer, max_tokens=9).min_tokens == 0
     assert convert(tokenizer, max_tokens=9, min_tokens=4).min_tokens == 4
@@ -234,13 +309,10 @@ def test_an_answer_can_be_kept_from_ending_early(tokenizer: WordTokenizer) -> No
 def test_options_set_to_their_neutral_value_ask_for_nothing(tokenizer: WordTokenizer) -> None:
     convert(
         tokenizer,
-        n=1,
-        logprobs=False,
+        best_of=1,
         tools=[],
         tool_choice="auto",
         response_format={"type": "text"},
-        presence_penalty=0.0,
-        repetition_penalty=1,
     )
 
 
@@ -315,5 +387,7 @@ def test_a_chunk_keeps_a_null_finish_reason_and_leaves_out_what_it_lacks() -> No
         "object": "chat.completion.chunk",
         "created": 1,
         "model": "m",
-        "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}],
+        "choices": [
+            {"index": 0, "delta": {"content": "a"}, "logprobs": None, "finish_reason": None}
+        ],
     }
