@@ -44,11 +44,12 @@ class Asked(Protocol):
 class Reply:
     """One pane's answer. candidate: the pane's label and what set it apart when it was asked.
 
-    run: None while the prompt waits behind the pane's earlier one.
+    engine: which one was asked. run: None while the prompt waits behind the pane's earlier one.
     """
 
     pane: Conversation
     candidate: str
+    engine: str = ""
     run: Asked | None = None
 
     @property
@@ -91,8 +92,12 @@ class Broadcast:
         start = min(record.sent for record in records if record.sent)
         return Aggregate(sum(record.tokens for record in records), max(ends) - start)
 
+    @property
+    def engines(self) -> set[str]:
+        return {reply.engine for reply in self.replies}
+
     def verdict(self, solo: Solo | None, slots: int) -> Verdict | None:
-        """What the times show of the engine, by the judge of the live panel."""
+        """What the times show of the one engine, by the judge of the live panel."""
         return verdict(self._lanes(), solo, slots)
 
     def reply_of(self, pane: Conversation) -> Reply | None:
@@ -123,7 +128,8 @@ class Broadcasts:
     def sent(self, prompt: str, panes: Sequence[Conversation], base: Conversation) -> None:
         """Note that a prompt goes to these panes. One alone has nothing to be compared with."""
         if len(panes) > 1:
-            self._all.append(Broadcast(prompt, [Reply(p, candidate(p, base)) for p in panes]))
+            replies = [Reply(p, candidate(p, base), p.params.engine) for p in panes]
+            self._all.append(Broadcast(prompt, replies))
             del self._all[:-KEPT]
 
     def begun(self, run: Asked) -> None:

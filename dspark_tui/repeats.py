@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,6 +14,9 @@ from dspark_tui.session import Conversation, Message, Turn
 
 if TYPE_CHECKING:
     from dspark_tui.client import EngineClient
+
+ClientOf = Callable[[Conversation], Awaitable["EngineClient"]]
+"""Gives the client of a pane's engine once that can be asked."""
 
 
 @dataclass(slots=True)
@@ -30,7 +33,7 @@ class Attempt:
     def whole(self) -> bool:
         return self.over and not self.answer.problem
 
-    async def ask(self, client: EngineClient, messages: list[Message]) -> None:
+    async def ask(self, client_of: ClientOf, messages: list[Message]) -> None:
         """Returns when the answer is whole or has a problem."""
         from dspark_tui.client import ClientError
 
@@ -38,6 +41,7 @@ class Attempt:
         source = f"{self.pane.label} #{self.number}"
         try:
             with suppress(ClientError):  # the answer says what went wrong
+                client = await client_of(self.pane)
                 await self.answer.receive(client, messages, params, source)
         finally:
             self.over = True
@@ -67,12 +71,12 @@ class Repeats:
             for number in range(1, times + 1)
         ]
 
-    async def run(self, client: EngineClient) -> None:
-        """Ask; cancelling it ends what still runs."""
+    async def run(self, client_of: ClientOf) -> None:
+        """Ask each pane's engine; cancelling it ends what still runs."""
         messages = {pane.number: _messages(pane, self.prompt) for pane in self.panes}
         async with asyncio.TaskGroup() as group:
             for attempt in self.attempts:
-                group.create_task(attempt.ask(client, messages[attempt.pane.number]))
+                group.create_task(attempt.ask(client_of, messages[attempt.pane.number]))
 
     def of(self, pane: Conversation) -> list[Attempt]:
         return [attempt for attempt in self.attempts if attempt.pane is pane]

@@ -14,9 +14,9 @@ from textual.widgets import Static
 from dspark_tui.broadcast_table import CSV_COLUMNS, csv_rows, table
 from dspark_tui.broadcasts import Broadcast, Broadcasts
 from dspark_tui.csv_export import export
+from dspark_tui.engines import Engines
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
-from dspark_tui.link import EngineLink
 from dspark_tui.live import Aggregate
 from dspark_tui.parts import grouped
 from dspark_tui.session import Session
@@ -36,10 +36,10 @@ class BroadcastFigures(ModalScreen[None]):
     ]
 
     def __init__(
-        self, broadcasts: Broadcasts, session: Session, link: EngineLink, glyphs: Glyphs
+        self, broadcasts: Broadcasts, session: Session, engines: Engines, glyphs: Glyphs
     ) -> None:
         super().__init__()
-        self._broadcasts, self._session, self._link = broadcasts, session, link
+        self._broadcasts, self._session, self._engines = broadcasts, session, engines
         self._glyphs = glyphs
         self._place = len(broadcasts) - 1
         self._prompt = Static(id="prompt", markup=False)
@@ -78,7 +78,10 @@ class BroadcastFigures(ModalScreen[None]):
         self._votes.update(f"votes  {scores}" if scores else "no votes yet")
 
     def _judgement(self) -> str:
-        live = self._link.live
+        if len(self._broadcast.engines) > 1:
+            return "no verdict: it went to several engines"
+        (engine,) = self._broadcast.engines
+        live = self._engines.of(engine).live
         found = self._broadcast.verdict(live.solo, live.engine.slots)
         return "no verdict yet" if found is None else f"{found.name}: {found.main.sentence}"
 

@@ -134,7 +134,7 @@ class Comparing(Paning):
         if not len(self.broadcasts):
             self.say("no prompt went to several panes yet")
         else:
-            screen = BroadcastFigures(self.broadcasts, self.session, self.link, self.glyphs)
+            screen = BroadcastFigures(self.broadcasts, self.session, self.engines, self.glyphs)
             self.app.push_screen(screen)
 
     def action_repeats(self) -> None:
@@ -145,9 +145,8 @@ class Comparing(Paning):
         if not prompt:
             self.say("write a prompt first, or send one")
             return
-        self.revive()
         panes = self.session.recipients()
-        self.app.push_screen(Repeat(prompt, panes, self.link, self.glyphs))
+        self.app.push_screen(Repeat(prompt, panes, self.engines, self.glyphs))
 
 
 def _latest_answer(pane: Conversation) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -18,14 +17,17 @@ from textual.worker import Worker
 
 from dspark_tui.answer import aggregate
 from dspark_tui.csv_export import export
+from dspark_tui.engines import Engines
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
-from dspark_tui.link import EngineLink
 from dspark_tui.parts import grouped
 from dspark_tui.repeats import Group, Repeats, agreement, groups
 from dspark_tui.session import Conversation
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from dspark_tui.client import EngineClient
 
 PERIOD = 0.25
 LEAST, USUAL, MOST = 2, 5, 25
@@ -52,13 +54,13 @@ class Repeat(ModalScreen[None]):
     ]
 
     def __init__(
-        self, prompt: str, panes: Sequence[Conversation], link: EngineLink, glyphs: Glyphs
+        self, prompt: str, panes: Sequence[Conversation], engines: Engines, glyphs: Glyphs
     ) -> None:
         super().__init__()
-        self._prompt, self._panes, self._link, self._glyphs = prompt, panes, link, glyphs
+        self._prompt, self._panes, self._engines, self._glyphs = prompt, panes, engines, glyphs
         self._times, self._same = USUAL, False
         self._repeats: Repeats | None = None
-        self._running: Worker[None] | None = None
+        self._asking: Worker[None] | None = None
         self._shown: list[Group] = []
         self._counted = -1
         self._plan = Static(id="plan", markup=False)
@@ -97,7 +99,7 @@ class Repeat(ModalScreen[None]):
         if self._repeats is None:
             self._state.update("")
             sheet.border_subtitle = "- + how often   s seeds   Enter starts   Esc leaves"
-        elif self._running is not None:
+        elif self._asking is not None:
             sheet.border_subtitle = "Esc stops"
         else:
             sheet.border_subtitle = "PgUp PgDn read   y copy   w CSV   Esc closes"
@@ -106,7 +108,8 @@ class Repeat(ModalScreen[None]):
         repeats = self._repeats
         if repeats is None:
             return
-        self._panel.show(self._link.live, self._link.now())
+        link = self._engines.of(self._panes[0].params.engine)
+        self._panel.show(link.live, link.now())
         self._state.update(_progress(repeats))
         done = sum(attempt.over for attempt in repeats.attempts)
         if done != self._counted:
@@ -147,13 +150,18 @@ class Repeat(ModalScreen[None]):
     async def _run(self, repeats: Repeats) -> None:
         ticker = self.set_interval(PERIOD, self._draw)
         try:
-            await self._link.ready.wait()
-            await repeats.run(self._link.client)
+            await repeats.run(self._client)
         finally:
             ticker.stop()
-            self._running = None
+            self._asking = None
             self._draw()
             self._describe()
+
+    async def _client(self, pane: Conversation) -> EngineClient:
+        link = self._engines.of(pane.params.engine)
+        link.revive()
+        await link.ready.wait()
+        return link.client
 
     # ---- actions
 
@@ -171,14 +179,14 @@ class Repeat(ModalScreen[None]):
         if self._repeats is None:
             seed = secrets.randbits(SEED_BITS)
             self._repeats = Repeats(self._prompt, self._panes, self._times, seed, same=self._same)
-            self._running = self.run_worker(self._run(self._repeats), exit_on_error=False)
+            self._asking = self.run_worker(self._run(self._repeats), exit_on_error=False)
             self._describe()
             self._draw()
 
     def action_leave(self) -> None:
         """Stop what runs; pressed again, close."""
-        if self._running is not None:
-            self._running.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
         else:
             self.dismiss(None)
 
