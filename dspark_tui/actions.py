@@ -177,6 +177,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("panel", "Panel size", "off, 5, 11, 15 lines, full screen", both=("f3",), bar="batch"),
     Action("layout", "Layout", "grid, columns, rows, one pane", both=("f4",), bar="layout"),
     Action(
+        "experiment", "Experiment", "prompts x inputs x parameter sets, as one batch",
+        both=("f5",), panes=("t",),
+    ),
+    Action(
         "palette", "All actions", "find any action by name",
         both=("ctrl+p",), panes=("colon",), bar="actions", palette=False,
     ),

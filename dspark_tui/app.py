@@ -37,7 +37,12 @@ class Start:
 class DsparkApp(ThemedApp):
     """The workbench on its engine."""
 
-    CSS_PATH: ClassVar = ["styles/workbench.tcss", "styles/dialogs.tcss", "styles/comparing.tcss"]
+    CSS_PATH: ClassVar = [
+        "styles/workbench.tcss",
+        "styles/dialogs.tcss",
+        "styles/comparing.tcss",
+        "styles/experiment.tcss",
+    ]
     COMMANDS: ClassVar = {ActionCommands}
     COMMAND_PALETTE_BINDING = "f12"  # the table of actions has our own keys for it
 

@@ -21,6 +21,7 @@ from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.composing import Composing
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
+from dspark_tui.screens.experimenting import Experimenting
 from dspark_tui.screens.reading import Reading
 from dspark_tui.session import Session, TurnStatus
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
@@ -57,7 +58,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Reading, Composing, Comparing, Conversing):
+class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
     """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
 
     def __init__(
