@@ -56,9 +56,9 @@ class Tokenizer:
         text_config = config.get("text_config") or {}
         return cls(wrapped, config.get("vocab_size") or text_config.get("vocab_size"))
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a raw prompt, after whatever the model wants before any text."""
-        return [*self._prefix, *self._encode(text)]
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """Token ids of a raw prompt. special: after whatever the model wants before any text."""
+        return [*self._prefix, *self._encode(text)] if special else self._encode(text)
 
     def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
         """Token ids of the messages in the model's own format, ready for its answer.
@@ -83,9 +83,9 @@ class Tokenizer:
     def has_template(self) -> bool:
         return bool(self._wrapped.has_chat_template)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids as a reader sees it: special tokens left out."""
-        return self.backend.decode(list(ids), skip_special_tokens=True)
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """The text of the ids as a reader sees it. special: with the special tokens in it."""
+        return self.backend.decode(list(ids), skip_special_tokens=not special)
 
     def _encode(self, text: str) -> list[int]:
         # JSON can carry half of a surrogate pair, which is no character.

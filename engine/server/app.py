@@ -7,7 +7,7 @@ import time
 from fastapi import FastAPI
 
 from engine.engine import Engine
-from engine.server import chat, errors, routes
+from engine.server import chat, errors, routes, tokenize
 from engine.server.guard import AccessPolicy, Guard
 
 
@@ -22,6 +22,7 @@ def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
         app.include_router(router, prefix="/v1")
         app.include_router(router, include_in_schema=False)
     app.include_router(routes.engine_router)
+    app.include_router(tokenize.router)
     errors.install(app)
     app.add_middleware(Guard, policy=policy)
     return app

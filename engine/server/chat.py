@@ -49,7 +49,7 @@ async def create_chat_completion(body: ChatRequest, http: Request) -> Response:
     """Answer a chat. Cancelled when the client disconnects; `X-Request-Id` names it for
     `/engine/cancel`."""
     engine: Engine = http.app.state.engine
-    model = _loaded(engine)
+    model = loaded(engine)
     try:
         request = await run_in_threadpool(
             generation_request, body, model.tokenizer, engine.longest_row, source_of(http.headers)
@@ -191,7 +191,8 @@ class Answer:
                 return None
 
 
-def _loaded(engine: Engine) -> LoadedModel:
+def loaded(engine: Engine) -> LoadedModel:
+    """The engine's model. Raises ApiError while there is none."""
     model = engine.model
     if model is not None:
         return model

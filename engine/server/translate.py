@@ -54,8 +54,7 @@ def generation_request(
     context: the model's limit in tokens; the answer's length is clamped to what the prompt leaves.
     Raises ApiError for what the model or this server can't do, ContextLengthError.
     """
-    _refuse_unsupported(body)
-    prompt = _prompt(body.messages, tokenizer, unfinished=_unfinished(body))
+    prompt = chat_prompt(body, tokenizer)
     room = context - len(prompt)
     if room < 1:
         raise ContextLengthError(
@@ -74,6 +73,12 @@ def generation_request(
         logprobs=_alternatives(body),
         source=source,
     )
+
+
+def chat_prompt(body: ChatRequest, tokenizer: ChatTokenizer) -> list[int]:
+    """Token ids of the messages, ready to be answered. Raises ApiError for what can't be done."""
+    _refuse_unsupported(body)
+    return _prompt(body.messages, tokenizer, unfinished=_unfinished(body))
 
 
 def choices(request: GenerationRequest, count: int) -> list[GenerationRequest]:

@@ -54,6 +54,9 @@ class ScriptedTokenizer:
         orders = [self.words.index(word) if word in ORDERS else 0 for word in last]
         return [0] * (len(messages) + sum(map(len, earlier))) + orders
 
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        return [0] * len(text.split())
+
 
 @dataclass(frozen=True, slots=True)
 class ScriptedModel:
