@@ -58,10 +58,11 @@ class Batch:
         self._cache.make_room(len(rows), tokens, LAYERS_A_TURN)
 
     def join(self, group: Group) -> None:
-        """Take over rows whose prompts are read, with their K/V."""
-        for index, row in enumerate(group.rows):
-            self._cache.append_from(group.cache, index)
-            self.rows.append(row)
+        """Take over rows whose prompts are read, each with a copy of its prompt's K/V."""
+        for index, reading in enumerate(group.readings):
+            for row in reading.rows:
+                self._cache.append_from(group.cache, index)
+                self.rows.append(row)
 
     def leave(self, row: Row) -> None:
         """Drop a row; nothing happens if it left already. Tokens in flight are simply not used."""

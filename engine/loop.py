@@ -155,10 +155,10 @@ class Loop:
             row.phase, row.slot, row.admitted = Phase.PREFILL, admission.slot, now
             mid_flight = bool(self._batch.rows)
             waited = now - row.queued
+            self._reader.add(row)
             self._publish(
                 Admitted(now, row.request.id, admission.slot, waited, mid_flight, row.cached)
             )
-            self._reader.add(row)
         blocked = self._scheduler.blocked()
         if blocked is not self._blocked and blocked is not None:
             why = "K/V memory: the running requests have to end first"
