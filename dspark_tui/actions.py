@@ -185,6 +185,14 @@ ACTIONS: tuple[Action, ...] = (
         both=("ctrl+p",), panes=("colon",), bar="actions", palette=False,
     ),
     Action("themes", "Theme", "choose the colours"),
+    Action(
+        "lanes", "Requests", "choose one in the batch panel, whoever asked: x cancels it",
+        panes=("L",), bar="requests",
+    ),
+    Action(
+        "pause", "Pause the engine", "new requests wait, running ones go on; and back",
+        panes=("P",),
+    ),
     Action("restart", "Restart the engine", "after it failed, or to start it afresh", panes=("E",)),
     Action("redraw", "Redraw", "paint the whole screen again", both=("ctrl+l",)),
     Action(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -37,6 +38,19 @@ class Address:
     def __str__(self) -> str:
         """As messages name it; the path of a worker's socket would tell nobody anything."""
         return "the engine" if self.socket else self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server, and how to ask it.
+
+    model: what requests name, None for the first it lists. headers: sent along with each request.
+    """
+
+    address: Address
+    api_key: str | None = None
+    model: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def _valid_port(parts: SplitResult) -> bool:

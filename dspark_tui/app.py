@@ -1,4 +1,4 @@
-"""The workbench as a Textual app: what is remembered, and the engine's lifetime."""
+"""The workbench as a Textual app: what is remembered, and the engines' lifetime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dspark_tui import glyphs
 from dspark_tui.actions import Context
 from dspark_tui.clipboard import Clipboard
 from dspark_tui.config import Settings
-from dspark_tui.link import EngineLink
+from dspark_tui.engines import Engines
 from dspark_tui.paths import Paths
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.palette import ActionCommands
@@ -35,7 +35,7 @@ class Start:
 
 
 class DsparkApp(ThemedApp):
-    """The workbench on its engine."""
+    """The workbench on its engines."""
 
     CSS_PATH: ClassVar = [
         "styles/workbench.tcss",
@@ -46,17 +46,17 @@ class DsparkApp(ThemedApp):
     COMMANDS: ClassVar = {ActionCommands}
     COMMAND_PALETTE_BINDING = "f12"  # the table of actions has our own keys for it
 
-    def __init__(self, start: Start, link: EngineLink) -> None:
+    def __init__(self, start: Start, engines: Engines) -> None:
         settings, self._state = start.settings, UiState.load(start.paths.state)
         super().__init__(start.paths, settings.theme or self._state.theme, settings.ascii)
         self._start = start
-        self._link = link
+        self._engines = engines
         signs = glyphs.ASCII if settings.ascii else glyphs.DEFAULT
         target = Target(self._state.target) if self._state.target in list(Target) else Target.ALL
         panel = settings.panel if settings.panel != "auto" else self._state.panel
         self.workbench = Workbench(
             Session(settings.panes, target),
-            link,
+            engines,
             signs,
             Mode(panel) if panel else None,
             settings.keys,
@@ -92,7 +92,7 @@ class DsparkApp(ThemedApp):
         if self._start.prompt:
             self.workbench.session.target = Target.ALL
             self.workbench.send(self._start.prompt)
-        self.run_worker(self._link.start(), group="link", exit_on_error=False)
+        self._engines.start()
 
     async def action_quit(self) -> None:
         """ctrl+q from anywhere; pressed again at the question it asks, it means it."""
@@ -107,7 +107,7 @@ class DsparkApp(ThemedApp):
     async def close(self) -> None:
         """Stop what runs, end the worker, save the state. Call it once the app has ended."""
         await self.workbench.runs.close()
-        await self._link.close()
+        await self._engines.close()
         if self.theme != self._first_theme:
             self._state.theme = self.theme
         self._state.target = self.workbench.session.target

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.lane_table import ROOMY, LaneTable, slots_busy
-from dspark_tui.live import LiveState
+from dspark_tui.live import VIEW, LiveState
 from dspark_tui.parts import Part, Row, grouped, row_cells, wrapped
 from dspark_tui.wrap import cut
 from engine.events import EngineStatus, Phase
@@ -16,19 +16,22 @@ from engine.proof.verdict import Name
 
 NARROW = 70
 """Columns below which the lanes need all of them."""
+PAUSED = "paused: new requests wait"
 
 
-def layout(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs) -> list[Row]:
-    """At most `height` rows of `width` cells."""
+def layout(
+    state: LiveState, now: float, width: int, height: int, glyphs: Glyphs, picked: str = ""
+) -> list[Row]:
+    """At most `height` rows of `width` cells. picked: the request whose lane is marked."""
     if state.engine.status is EngineStatus.FAILED:
         return _failed(state, width, height, glyphs)
     if state.engine.status is EngineStatus.LOADING:
         return _starting(state, width, height, glyphs)
     side = 60 if width >= 150 else 40 if width >= 100 else 30
     if width < NARROW:
-        return LaneTable(state, now, width, height, glyphs).rows()[:height]
+        return LaneTable(state, now, width, height, glyphs, picked).rows()[:height]
     lanes_width = width - side - 3
-    left = LaneTable(state, now, lanes_width, height, glyphs).rows()
+    left = LaneTable(state, now, lanes_width, height, glyphs, picked).rows()
     right = _numbers(state, now, side, height, glyphs)
     rows = []
     for number in range(height):
@@ -39,12 +42,19 @@ def layout(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs
     return rows
 
 
-def title(state: LiveState) -> str:
-    """The panel's heading: slots in use and the queue."""
+def title(state: LiveState, engine: str = "") -> str:
+    """The panel's heading: slots in use and the queue. engine: its name, where there are several."""
+    heading = f"batch of {engine}" if engine else "batch"
     if state.engine.status not in (EngineStatus.OK, EngineStatus.STOPPING):
-        return "batch"
-    queued = len(state.queue)
-    return f"batch   {slots_busy(state)}" + (f"   {queued} queued" if queued else "")
+        return heading
+    parts = [heading, slots_busy(state)]
+    if state.by_stopwatch:
+        parts.append("by our stopwatch")
+    elif queued := len(state.queue):
+        parts.append(f"{queued} queued")
+    if state.engine.paused:
+        parts.append(PAUSED)
+    return "   ".join(parts)
 
 
 def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -63,12 +73,20 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
         rows += verdict if roomy else []
     elif state.engine.model is not None:
         rows.append((Part(cut(state.engine.model.id, width).rstrip(), "text"),))
-        context = grouped(state.engine.model.context)
-        rows.append((Part(f"{state.engine.model.precision}   context {context} tok", "dim"),))
+        rows += _model(state, width)
     rows += [()] if roomy and state.notices else []
     for notice in state.notices:
         rows += wrapped(f"{glyphs.warning} {notice}", width, "warning", 2 if roomy else 1)
     return rows[:height]
+
+
+def _model(state: LiveState, width: int) -> list[Row]:
+    """What is known of the model, or why so little is."""
+    model = state.engine.model
+    assert model is not None
+    if state.by_stopwatch:
+        return wrapped(state.engine.capabilities[VIEW].why, width, "dim", 3, hang=0)
+    return [(Part(f"{model.precision}   context {grouped(model.context)} tok", "dim"),)]
 
 
 def _aggregate(state: LiveState, now: float, width: int, glyphs: Glyphs) -> list[Row]:
@@ -91,7 +109,8 @@ def _width(state: LiveState, now: float) -> list[Row]:
     mean = state.widths.mean(start, state.end(now))
     running = sum(lane.request.phase is Phase.DECODE for lane in state.lanes)
     words = (f"{running}, " if running else "") + f"max {peak}, mean {mean:.1f}"
-    return [(Part("batch width ", "dim"), Part(words, "text"))]
+    label = "answers at once " if state.by_stopwatch else "batch width "
+    return [(Part(label, "dim"), Part(words, "text"))]
 
 
 def _verdict(state: LiveState, width: int) -> list[Row]:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dspark_tui import __version__, config, terminal
 from dspark_tui.address import Address
+from dspark_tui.engine_entries import engine_problem
 from dspark_tui.foreign import drawable
 from dspark_tui.params import PaneParams, ParamError, updated
 from dspark_tui.paths import Paths, tilde
+from dspark_tui.setting import BATCH_LIMIT, PRECISIONS
 
 if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp
@@ -79,9 +81,10 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--model", metavar="M", help="folder, .gguf file, hub id or known name")
     parser.add_argument("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)")
-    parser.add_argument("--precision", choices=config.PRECISIONS, help="of the weights")
+    parser.add_argument("--precision", choices=PRECISIONS, help="of the weights")
+    parser.add_argument("--attach", metavar="URL", help="use a running server, by URL or socket")
     parser.add_argument(
-        "--attach", metavar="URL", help="use a running server (its key from DSPARK_API_KEY)"
+        "--api-key", metavar="K", help="of that server; DSPARK_API_KEY keeps it out of sight"
     )
     parser.add_argument(
         "--pane", action="append", nargs="+", metavar="K=V", default=[],
@@ -188,18 +191,14 @@ def build_app(
     prompt: str,
     recorder: Recorder | None = None,
 ) -> DsparkApp:
-    """The app on its engine: a server elsewhere if the settings name one, else our own worker."""
+    """The app on its panes' engines. recorder: hears the events of the first pane's."""
     from dspark_tui.app import DsparkApp, Start
-    from dspark_tui.link import EngineLink
-    from dspark_tui.worker import engine_command
+    from dspark_tui.engines import Engines, place_of
 
-    command = engine_command(
-        settings.model, settings.max_batch, settings.precision, paths.engine_log
-    )
-    link = EngineLink(settings.attach or command, os.environ.get("DSPARK_API_KEY"))
+    engines = Engines(lambda name: place_of(name, settings, paths))
     if recorder is not None:
-        link.on_event = recorder.write
-    return DsparkApp(Start(settings, paths, tuple(notices), prompt), link)
+        engines.of(settings.panes[0].engine).on_event = recorder.write
+    return DsparkApp(Start(settings, paths, tuple(notices), prompt), engines)
 
 
 def run_app(app: DsparkApp) -> str:
@@ -222,14 +221,19 @@ def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
         value = getattr(args, key)
         if value is not None:
             loaded.set(key, value, COMMAND_LINE)
-    if not 1 <= loaded.settings.max_batch <= config.BATCH_LIMIT:
-        raise ValueError(f"--max-batch takes a whole number from 1 to {config.BATCH_LIMIT}")
+    if not 1 <= loaded.settings.max_batch <= BATCH_LIMIT:
+        raise ValueError(f"--max-batch takes a whole number from 1 to {BATCH_LIMIT}")
     if loaded.settings.attach:
         Address.parse(loaded.settings.attach)
+    if api_key := args.api_key or os.environ.get("DSPARK_API_KEY"):
+        loaded.set("api_key", api_key, COMMAND_LINE)
     if args.pane:
         panes = tuple(pane_of(words) for words in args.pane)
         if len(panes) > config.MAX_PANES:
             raise ValueError(f"--pane opens at most {config.MAX_PANES} panes")
+        for pane in panes:
+            if problem := engine_problem(pane.engine, loaded.settings.engines):
+                raise ValueError(f"--pane: engine {problem}")
         loaded.set("panes", panes, COMMAND_LINE)
 
 

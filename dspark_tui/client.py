@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from httpx_sse import EventSource
@@ -23,17 +23,26 @@ from dspark_tui.turnstile import Turn, Turnstile
 from engine import events
 from engine.events import Event
 
+if TYPE_CHECKING:
+    from dspark_tui.stopwatch import Stopwatch
+
 log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT = 10.0
 RECONNECT_DELAYS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before each try to follow the events again; the last one repeats."""
 
+SILENCE = 30.0
+"""Seconds without a sign of life after which a stream of events is dead: ours beat every ten."""
+
 PASSING = (429, 503)
 """Statuses that say: not now."""
 
 FINAL = (400, 413, 422)
 """Statuses that are about the request itself, so that the same one gets the same answer."""
+
+KEY_REFUSED = 401
+KEY_HINT = "its key goes into --api-key, DSPARK_API_KEY or the engine's api_key_env"
 
 UNKNOWN_PATH = (404, 405, 501)
 """Statuses that say: this server has no such thing."""
@@ -76,6 +85,10 @@ class Text:
     text: str
 
 
+THINKS, HAS_THOUGHT = "<think>\n", "\n</think>\n\n"
+"""Around reasoning that a server sends apart from the answer: as models write it themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The answer is complete. reason: OpenAI's finish reason, or CANCELLED. tokens: generated; all
@@ -98,11 +111,23 @@ class Disconnected:
 
 
 class EngineClient:
-    """One server. Close it with `aclose`."""
+    """One server. Close it with `aclose`.
 
-    def __init__(self, address: Address, api_key: str | None = None) -> None:
+    model: what requests name; None until `first_model` has asked. stopwatch: set it where the
+    server publishes no events, and it makes those of all chats from here.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        api_key: str | None = None,
+        *,
+        model: str | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> None:
         self.address = address
-        self.model: str | None = None
+        self.model = model
+        self.stopwatch: Stopwatch | None = None
         self._counts_no_tokens = False
         self._turnstile = Turnstile()
         transport = httpx.AsyncHTTPTransport(uds=str(address.socket)) if address.socket else None
@@ -112,31 +137,46 @@ class EngineClient:
             trust_env=not address.local,  # a proxy for the internet must not swallow loopback
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
             limits=httpx.Limits(max_connections=None),
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+            headers={**({"Authorization": f"Bearer {api_key}"} if api_key else {}), **headers},
         )
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
+    async def models(self) -> list[str]:
+        """The ids of the models the server lists, at least one."""
+        async with _network_errors(self.address):
+            response = await self._http.get("/v1/models")
+            await _refuse_errors(response)
+            try:
+                models = [str(model["id"]) for model in response.json()["data"]]
+            except (ValueError, LookupError, TypeError):
+                models = []
+        if not models:
+            raise ClientError(f"{self.address} lists no model at /v1/models")
+        return models
+
     async def first_model(self) -> str:
-        """The id of the first model the server lists, remembered for later requests."""
+        """The model requests name; the first one the server lists unless it was given."""
         if self.model is None:
-            async with _network_errors(self.address):
-                response = await self._http.get("/v1/models")
-                await _refuse_errors(response)
-                try:
-                    self.model = str(response.json()["data"][0]["id"])
-                except (ValueError, LookupError, TypeError):
-                    raise ClientError(f"{self.address} lists no model at /v1/models") from None
+            self.model = (await self.models())[0]
         return self.model
 
-    async def chat(
+    def chat(
         self, messages: list[Message], sampling: dict[str, Any], source: str
     ) -> AsyncIterator[ChatUpdate]:
         """Ask for an answer and stream it; closing the iterator cancels the request.
 
         source: the label the live panel shows. Raises ClientError, before or after some text.
         """
+        updates = self._chat(messages, sampling, source)
+        if self.stopwatch is None:
+            return updates
+        return self.stopwatch.timed(updates, source, sampling.get("max_tokens", 0))
+
+    async def _chat(
+        self, messages: list[Message], sampling: dict[str, Any], source: str
+    ) -> AsyncGenerator[ChatUpdate, None]:
         label = source.encode("ascii", "ignore").decode().strip()
         body = {
             "messages": messages,
@@ -167,18 +207,40 @@ class EngineClient:
         return {} if self.address.socket else {"trace": turn.trace}
 
     async def cancel(self, request_id: str) -> None:
-        """Ask the engine to end a request now. Never raises: a lost engine has ended it anyway."""
+        """Ask the engine to end a request now. Never raises: a lost engine has ended it anyway.
+
+        Other servers have no such request: they notice that the connection is closed.
+        """
+        if self.stopwatch is not None:
+            return
         try:
             await self._http.post(f"/engine/cancel/{request_id}", timeout=CONNECT_TIMEOUT)
         except httpx.HTTPError as error:
             log.info("cancel %s: %s", request_id, error)
+
+    async def pause(self, paused: bool) -> None:
+        """Have the engine hold admissions, or go on with them. Raises ClientError."""
+        async with _network_errors(self.address):
+            await _refuse_errors(
+                await self._http.post(f"/engine/{'pause' if paused else 'resume'}")
+            )
+
+    async def look_up(self, path: str) -> str | None:
+        """What the server has at a path, None if nothing. Raises ClientError if it is gone."""
+        async with _network_errors(self.address):
+            response = await self._http.get(path, timeout=CONNECT_TIMEOUT)
+            return response.text if response.status_code == httpx.codes.OK else None
 
     async def count_tokens(self, text: str) -> TokenCount | None:
         """How long the text is by the model's own tokenizer; None where the server can't say."""
         if self._counts_no_tokens:
             return None
         async with _network_errors(self.address):
-            names = {"prompt": text, "add_special_tokens": False, "content": text}  # vLLM's, llama.cpp's
+            names = {
+                "prompt": text,
+                "add_special_tokens": False,
+                "content": text,
+            }  # vLLM's, llama.cpp's
             body = {"model": await self.first_model(), **names}
             response = await self._http.post("/tokenize", json=body)
             if response.is_success:
@@ -214,9 +276,10 @@ class EngineClient:
             failures += 1
 
     async def _events_once(self) -> AsyncIterator[Event]:
+        patience = httpx.Timeout(None, connect=CONNECT_TIMEOUT, read=SILENCE)
         async with (
             _network_errors(self.address),
-            self._http.stream("GET", "/engine/events") as response,
+            self._http.stream("GET", "/engine/events", timeout=patience) as response,
         ):
             if response.status_code in UNKNOWN_PATH:
                 raise NoEventsError(f"{self.address} does not publish its batch")
@@ -230,6 +293,7 @@ class EngineClient:
 async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
     """A streamed answer's chunks as updates; ends with exactly one Ended or a ClientError."""
     reason = ""
+    thinking = False
     counts: tuple[int | None, ...] = (None,)
     async for frame in EventSource(response).aiter_sse():
         if frame.data == "[DONE]":
@@ -241,8 +305,13 @@ async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
                 return
             raise ClientError(_one_line(error))
         for choice in chunk.get("choices") or []:
-            if text := (choice.get("delta") or {}).get("content"):
-                yield Text(text)
+            delta = choice.get("delta") or {}
+            if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+                yield Text(thought if thinking else f"{THINKS}{thought}")
+                thinking = True
+            if text := delta.get("content"):
+                yield Text(f"{HAS_THOUGHT}{text}" if thinking else text)
+                thinking = False
             reason = choice.get("finish_reason") or reason
         if usage := chunk.get("usage"):
             cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
@@ -265,6 +334,8 @@ async def _refuse_errors(response: httpx.Response) -> None:
     if retry := response.headers.get("Retry-After"):
         message += f" (try again in {retry} s)"
     status = response.status_code
+    if status == KEY_REFUSED:
+        message += f" ({KEY_HINT})"
     kind = BusyError if status in PASSING else RefusedError if status in FINAL else ClientError
     raise kind(message)
 

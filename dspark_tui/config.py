@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dspark_tui.engine_entries import EngineEntry, engine_problem, read_entry
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.pastes import COLLAPSE_OVER
 from dspark_tui.session import MAX_PANES
+from dspark_tui.setting import (
+    PRECISIONS,
+    Setting,
+    batch,
+    boolean,
+    length,
+    one_of,
+    text,
+)
 from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
 
-BATCH_LIMIT = 256
-PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 PANELS = ("auto", "off", "small", "medium", "large", "full")
 
 
@@ -34,6 +42,8 @@ class Settings:
     paste_collapse_over: int = COLLAPSE_OVER
     panes: tuple[PaneParams, ...] = (PaneParams(), PaneParams())
     keys: Keymap = field(default_factory=Keymap)
+    engines: dict[str, EngineEntry] = field(default_factory=dict)
+    api_key: str | None = None  # of the server in `attach`; never from the file
 
 
 @dataclass(slots=True)
@@ -69,6 +79,8 @@ class _Reader:
 
     def read(self) -> Loaded:
         document = dict(self.source.document)
+        if "engines" in document:
+            self._engines(document.pop("engines"))
         defaults = self._params(PaneParams(), document.pop("defaults", {}), "defaults")
         panes = document.pop("pane", None)
         if panes is not None or defaults != PaneParams():
@@ -95,6 +107,21 @@ class _Reader:
             self._problem(name, f"takes {wanted}, not {value!r}", place=Place(table))
         else:
             self.loaded.set(attribute(key), value, str(self.path))
+
+    def _engines(self, tables: Any) -> None:
+        if not isinstance(tables, dict):
+            self._problem("engines", "is written as [engines.NAME] tables")
+            return
+        engines = {}
+        for name, table in tables.items():
+            entry, problems = read_entry(name, table)
+            for problem in problems:
+                place = Place(f"engines.{name}") if problem.key else TOP
+                key = problem.key or f"engines.{name}"
+                self._problem(key, problem.text, problem.hint, place)
+            if entry is not None:
+                engines[name] = entry
+        self.loaded.set("engines", engines, str(self.path))
 
     def _keys(self, table: Any) -> None:
         if not isinstance(table, dict):
@@ -125,6 +152,9 @@ class _Reader:
             return base
         for key, value in table.items():
             try:
+                engines = self.loaded.settings.engines
+                if key == "engine" and (problem := engine_problem(value, engines)):
+                    raise ParamError(f"engine {problem}")
                 base = updated(base, {key: value})
             except ParamError as error:
                 near = get_close_matches(key, FIELDS, 1) if key not in FIELDS else []
@@ -153,52 +183,22 @@ def _dotted(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) else "a text in quotes"
-
-
-def _boolean(value: Any) -> str:
-    return "" if isinstance(value, bool) else "true or false"
-
-
-def _batch(value: Any) -> str:
-    fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= BATCH_LIMIT
-    return "" if fits else f"a whole number from 1 to {BATCH_LIMIT}"
-
-
-def _length(value: Any) -> str:
-    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return "" if fits else "a whole number, 0 for never"
-
-
-def _one_of(*names: str) -> Callable[[Any], str]:
-    return lambda value: "" if value in names else f"one of {', '.join(names)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """check: takes a value; says in words what would be right when it is wrong, else "".
-    meaning: in one line."""
-
-    check: Callable[[Any], str]
-    meaning: str
-
-
 SETTINGS: dict[str, Setting] = {
-    "model": Setting(_text, 'folder, .gguf file, hub id or known name; "" is the embedded one'),
-    "max_batch": Setting(_batch, "slots of the batch: how many answers are made at once"),
-    "precision": Setting(_one_of(*PRECISIONS), f"of the weights: {', '.join(PRECISIONS)}"),
-    "attach": Setting(_text, 'URL of a running server; "" starts a worker of our own'),
-    "theme": Setting(_text, 'of the colours; "" is the one chosen last, at first ember'),
-    "ascii": Setting(_boolean, "draw with the signs of a typewriter only"),
-    "panel": Setting(_one_of(*PANELS), f"size of the batch panel: {', '.join(PANELS)}"),
-    "vim": Setting(_boolean, "h j k l g G / n N and the like act in the panes"),
+    "model": Setting(text, 'folder, .gguf file, hub id or known name; "" is the embedded one'),
+    "max_batch": Setting(batch, "slots of the batch: how many answers are made at once"),
+    "precision": Setting(one_of(*PRECISIONS), f"of the weights: {', '.join(PRECISIONS)}"),
+    "attach": Setting(text, 'URL of a running server; "" starts a worker of our own'),
+    "theme": Setting(text, 'of the colours; "" is the one chosen last, at first ember'),
+    "ascii": Setting(boolean, "draw with the signs of a typewriter only"),
+    "panel": Setting(one_of(*PANELS), f"size of the batch panel: {', '.join(PANELS)}"),
+    "vim": Setting(boolean, "h j k l g G / n N and the like act in the panes"),
     "paste.collapse_over": Setting(
-        _length, "a longer paste stands in the text as a label, 40 lines too; 0 shows all"
+        length, "a longer paste stands in the text as a label, 40 lines too; 0 shows all"
     ),
 }
 TABLES = {
     "defaults": "what panes start with",
     "pane": "a pane each",
+    "engines": "an engine each that panes can name, a worker of our own or a server",
     "keys": "an action's keys, one or a list; letters act in the panes only",
 }

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dspark_tui.address import Address
+from dspark_tui.address import Address, Server
 from dspark_tui.config import Settings
 from dspark_tui.foreign import drawable
 from dspark_tui.paths import Paths
@@ -30,41 +28,35 @@ def say(line: str) -> None:
 
 @asynccontextmanager
 async def connected(
-    settings: Settings, paths: Paths, record: Path | None = None
+    settings: Settings, paths: Paths, record: Path | None = None, engine: str = ""
 ) -> AsyncIterator[EngineClient]:
-    """A client of the settings' engine: the server they name, else a worker that ends with this.
+    """A client of an engine of the settings: a server, or a worker that ends with this.
 
-    record: where the engine's events go. Raises HeadlessError if it can't begin.
+    record: where its events go. engine: its name. Raises HeadlessError if it can't begin.
     """
     from dspark_tui.client import ClientError
     from dspark_tui.commands.bench_worker import WorkerError, local_worker
-    from dspark_tui.worker import engine_command
+    from dspark_tui.engines import NoEngineError, place_of
     from engine.proof.recording import RecordingError
 
     try:
-        if settings.attach:
-            async with _attached(settings, record) as client:
-                yield client
-            return
-        command = engine_command(
-            settings.model, settings.max_batch, settings.precision, paths.engine_log
-        )
-        async with (
-            local_worker(command, lambda stage: say(f"engine: {stage}")) as socket,
-            _attached(replace(settings, attach=str(socket)), record) as client,
-        ):
-            yield client
-    except (ClientError, RecordingError, WorkerError) as error:
+        async with AsyncExitStack() as stack:
+            place = place_of(engine, settings, paths)
+            if not isinstance(place, Server):
+                worker = local_worker(place, lambda stage: say(f"engine: {stage}"))
+                place = Server(Address.of_socket(await stack.enter_async_context(worker)))
+            yield await stack.enter_async_context(_attached(place, record))
+    except (ClientError, NoEngineError, RecordingError, WorkerError) as error:
         raise HeadlessError(str(error)) from None
 
 
 @asynccontextmanager
-async def _attached(settings: Settings, record: Path | None) -> AsyncIterator[EngineClient]:
+async def _attached(server: Server, record: Path | None) -> AsyncIterator[EngineClient]:
     from dspark_tui.client import EngineClient
     from dspark_tui.commands.bench_record import recorded
 
-    address, key = Address.parse(settings.attach), os.environ.get("DSPARK_API_KEY")
-    client = EngineClient(address, key)
+    address, key = server.address, server.api_key
+    client = EngineClient(address, key, model=server.model, headers=server.headers)
     try:
         await client.first_model()
         async with recorded(address, key, str(record) if record else None):

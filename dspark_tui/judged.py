@@ -13,8 +13,11 @@ AT_ONCE = 0.3
 """Seconds within which requests count as sent together."""
 
 
-def verdict(lanes: Iterable[Lane], solo: Solo | None, slots: int) -> Verdict | None:
-    """On the latest lanes that were sent together; None before each of them has enough tokens."""
+def verdict(lanes: Iterable[Lane], solo: Solo | None, slots: int | None) -> Verdict | None:
+    """On the latest lanes that were sent together; None before each of them has enough tokens.
+
+    slots: None where the server doesn't say.
+    """
     groups = [group for group in _sent_together(lanes) if len(group) >= 2]
     if not groups:
         return None

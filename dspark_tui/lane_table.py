@@ -11,11 +11,20 @@ from dspark_tui.lanes import Axis, Cell, Lane, lane_cells
 from dspark_tui.live import LiveState
 from dspark_tui.parts import Part, Row, row_cells, wrapped
 from dspark_tui.wrap import cut
-from engine.events import Phase
+from engine.events import Load, Phase
 
 ROOMY = 8
 """Rows from which the panel has room for more than lanes."""
 LEGEND = 12
+ENDS = {"done": "done", "length": "token limit", "stopped": "stopped", "failed": "failed"}
+LEGEND_NAMES = {
+    "queued": "queued",
+    "prefill": "prefill",
+    "decode": "decode",
+    "stall": "stalled",
+    **ENDS,
+}
+LEGEND_BY_STOPWATCH = {"sent": "sent, no text yet", "decode": "text comes", **ENDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +40,21 @@ class LaneTable:
     """The left side: header with the axis, lanes, then running width, slots and legend."""
 
     def __init__(
-        self, state: LiveState, now: float, width: int, height: int, glyphs: Glyphs
+        self,
+        state: LiveState,
+        now: float,
+        width: int,
+        height: int,
+        glyphs: Glyphs,
+        picked: str = "",
     ) -> None:
         self.state, self.glyphs, self.width = state, glyphs, width
         self.now = state.end(now)
         self.footers = [self._running, self._slots] if height >= ROOMY else []
         self.footers += [self._legend] if height >= LEGEND else []
         self.room = height - 1 - len(self.footers)
-        self.lanes = _shown(state.lanes, self.room)
-        self.before, self.after = _columns(width, glyphs)
+        self.lanes = _shown(state.lanes, self.room, picked)
+        self.before, self.after = _columns(width, glyphs, picked)
         used = sum(column.width for column in self.before + self.after)
         start = min((lane.request.queued for lane in self.lanes), default=0.0)
         self.axis = Axis.fit(start, self.now, width - used)
@@ -98,6 +113,8 @@ class LaneTable:
         return line
 
     def _slots(self) -> Row:
+        if self.state.by_stopwatch:
+            return self._slots_elsewhere()
         parts = [Part("slots  ", "dim")]
         occupancy = self.state.occupancy
         named = 7 * len(occupancy) + 8 <= self.width
@@ -110,17 +127,21 @@ class LaneTable:
         fits = row_cells(parts) <= self.width
         return tuple(parts) if fits else (Part(slots_busy(self.state), "dim"),)
 
+    def _slots_elsewhere(self) -> Row:
+        """As another server tells them: how many are busy, not by whom."""
+        load, signs = self.state.engine.load, self.glyphs
+        if load is None or load.slots is None or load.running is None:
+            words = f"slots  {load_in_words(load)}"
+            return (Part(cut(words, self.width).rstrip(), "dim"),)
+        return (
+            Part("slots  ", "dim"),
+            Part(signs.slot_busy * load.running, "decode"),
+            Part(signs.slot_free * (load.slots - load.running), "queued"),
+            Part(f"  {load_in_words(load)}, says {load.source}", "dim"),
+        )
+
     def _legend(self) -> Row:
-        names = {
-            "queued": "queued",
-            "prefill": "prefill",
-            "decode": "decode",
-            "stall": "stalled",
-            "done": "done",
-            "length": "token limit",
-            "stopped": "stopped",
-            "failed": "failed",
-        }
+        names = LEGEND_BY_STOPWATCH if self.state.by_stopwatch else LEGEND_NAMES
         parts: list[Part] = []
         for cell, name in names.items():
             parts += [Part(getattr(self.glyphs, cell), cell), Part(f" {name}   ", "dim")]
@@ -129,14 +150,14 @@ class LaneTable:
         return tuple(parts)
 
 
-def _columns(width: int, glyphs: Glyphs) -> tuple[list[Column], list[Column]]:
+def _columns(width: int, glyphs: Glyphs, picked: str) -> tuple[list[Column], list[Column]]:
     """What the table shows before and after the lanes, as the width allows."""
 
     def seconds(title: str, value: Callable[[Lane, float], float | None]) -> Column:
         return Column(title, 7, lambda lane, now: _number(value(lane, now), "{:.1f}", 7, glyphs))
 
     label = 12 if width < 60 else 16 if width < 100 else 20
-    before = [Column("request", label, lambda lane, now: _name(lane, label))]
+    before = [Column("request", label, lambda lane, now: _name(lane, label, picked))]
     if width >= 100:
         before.append(seconds("wait", lambda lane, now: lane.waited(now)))
         before.append(seconds("ttft ", lambda lane, now: lane.ttft))
@@ -150,8 +171,9 @@ def _columns(width: int, glyphs: Glyphs) -> tuple[list[Column], list[Column]]:
     return before, after
 
 
-def _name(lane: Lane, width: int) -> Part:
-    return Part(cut(f"r{lane.number:<2} {lane.label}", width - 1, "") + " ", "text")
+def _name(lane: Lane, width: int, picked: str) -> Part:
+    style = "picked" if lane.id == picked else "text"
+    return Part(cut(f"r{lane.number:<2} {lane.label}", width - 1, "") + " ", style)
 
 
 def _end(lane: Lane, glyphs: Glyphs) -> Part:
@@ -176,11 +198,14 @@ def _runs(cells: list[Cell], glyphs: Glyphs) -> Iterator[Part]:
         yield Part(sign * count, "decode" if cell is Cell.RUNNING else cell)
 
 
-def _shown(lanes: list[Lane], room: int) -> list[Lane]:
-    """The lanes worth a row: running first, then who waits, then who left last; in order."""
+def _shown(lanes: list[Lane], room: int, picked: str) -> list[Lane]:
+    """The lanes worth a row: running first, then who waits, then who left last; in order.
+
+    The picked one always is.
+    """
     order = {Phase.PREFILL: 0, Phase.DECODE: 0, Phase.QUEUED: 1, Phase.FINISHED: 2}
     ranked = sorted(lanes, key=lambda lane: -(lane.request.finished or 0.0))
-    ranked.sort(key=lambda lane: order[lane.request.phase])
+    ranked.sort(key=lambda lane: (lane.id != picked, order[lane.request.phase]))
     return sorted(ranked[: max(0, room)], key=lambda lane: lane.number)
 
 
@@ -193,5 +218,24 @@ def _idle(state: LiveState, width: int) -> list[Row]:
 
 
 def slots_busy(state: LiveState) -> str:
+    """How busy the engine is, as far as it can be seen."""
+    if state.by_stopwatch:
+        return load_in_words(state.engine.load)
     occupied = sum(lane is not None for lane in state.occupancy)
     return f"{occupied} of {state.engine.slots} slots busy"
+
+
+def load_in_words(load: Load | None) -> str:
+    """What another server reveals of its load."""
+    if load is None:
+        return "slots: not visible"
+    parts = []
+    if load.slots is not None:
+        parts.append(f"{load.running} of {load.slots} slots busy")
+    elif load.running is not None:
+        parts.append(f"{load.running} running")
+    if load.waiting is not None:
+        parts.append(f"{load.waiting} waiting")
+    if load.kv_usage is not None:
+        parts.append(f"K/V {load.kv_usage:.0%}")
+    return ", ".join(parts if load.slots is not None else [*parts, "slots: not visible"])

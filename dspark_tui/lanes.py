@@ -15,6 +15,7 @@ class SpanKind(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
     STALL = "stall"  # decoding, but held up by another request's prefill
+    SENT = "sent"  # without a token so far, and whether queued or prefill can't be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,20 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One request on the time axis. number: 1, 2, … in order of submission."""
+    """One request on the time axis. number: 1, 2, … in order of submission.
+
+    by_stopwatch: timed from outside, so it isn't known when it was admitted.
+    """
 
     number: int
     request: RequestState
     stalls: tuple[Span, ...] = ()
+    by_stopwatch: bool = False
+
+    @property
+    def id(self) -> str:
+        """The request's, for the engine."""
+        return self.request.request
 
     @property
     def label(self) -> str:
@@ -48,9 +58,11 @@ class Lane:
         """Did it join while others were decoding?"""
         return self.request.mid_flight
 
-    def waited(self, now: float) -> float:
-        """Seconds in the queue."""
+    def waited(self, now: float) -> float | None:
+        """Seconds in the queue, where that can be seen."""
         r = self.request
+        if self.by_stopwatch:
+            return None
         return first_known(r.admitted, r.finished, now) - r.queued
 
     @property
@@ -77,6 +89,9 @@ class Lane:
         """Queued, prefill, decode as far as they got, then the stalls that lie over them."""
         r = self.request
         end = first_known(r.finished, now)
+        if self.by_stopwatch:
+            sent = Span(SpanKind.SENT, r.queued, first_known(r.first_token, end))
+            return [sent] if r.first_token is None else [sent, Span(SpanKind.DECODE, sent.end, end)]
         spans = [Span(SpanKind.QUEUED, r.queued, first_known(r.admitted, end))]
         if r.admitted is not None:
             spans.append(Span(SpanKind.PREFILL, r.admitted, first_known(r.first_token, end)))
@@ -98,6 +113,7 @@ class Cell(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
     STALL = "stall"
+    SENT = "sent"
     RUNNING = "running"
     DONE = "done"
     LENGTH = "length"

@@ -9,14 +9,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain, repeat
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dspark_tui.address import Address
-from dspark_tui.live import EngineClock, LiveState
+from dspark_tui.address import Address, Server
+from dspark_tui.live import VIEW, EngineClock, LiveState
 from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
-from engine.events import EngineStatus, Event, Finished, Phase, Progress, Snapshot, Status
+from engine.events import (
+    Capability,
+    EngineStatus,
+    Event,
+    Finished,
+    ModelInfo,
+    Phase,
+    Progress,
+    Snapshot,
+    Status,
+)
 from engine.types import FinishReason
 
 if TYPE_CHECKING:
@@ -28,15 +39,21 @@ PROBE_DELAYS = (0.5, 1.0, 2.0, 5.0)
 """Seconds between tries to reach a server that publishes no events."""
 
 
+LOOK_PERIOD, QUIET_PERIOD = 1.0, 3.0
+"""Seconds between two looks at the load of such a server, while ours run there and while none do."""
+
+
 class EngineLink:
     """Start it once the first frame is on screen; close it before the loop ends.
 
-    ready: set while requests can be sent. problem: one line while they can't, "" otherwise.
-    batch_hidden: the server doesn't publish its batch. on_event: hears what `live` is told.
+    name: as panes call it, "" for the usual one. ready: set while requests can be sent. problem:
+    one line while they can't, "" otherwise. batch_hidden: the server doesn't publish its batch, so
+    `live` knows our own requests only, by our stopwatch. on_event: hears what `live` is told.
     """
 
-    def __init__(self, place: str | Command, api_key: str | None = None) -> None:
-        """place: the address of a running server, or the command that starts a worker."""
+    def __init__(self, place: Server | Command, name: str = "") -> None:
+        """place: a running server, or the command that starts a worker."""
+        self.name = name
         self.live = LiveState()
         self.clock = EngineClock()
         self.ready = asyncio.Event()
@@ -44,11 +61,11 @@ class EngineLink:
         self.batch_hidden = False
         self.on_change: Callable[[], None] = lambda: None
         self.on_event: Callable[[Event], None] = lambda _: None
-        self._api_key = api_key
-        self._address = place if isinstance(place, str) else ""
-        self.worker = None if isinstance(place, str) else Worker(place, self._worker_changed)
+        self._server = place if isinstance(place, Server) else None
+        self.worker = None if isinstance(place, Server) else Worker(place, self._worker_changed)
         self._client: EngineClient | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._reviving: asyncio.Task[None] | None = None
 
     @property
     def client(self) -> EngineClient:
@@ -75,9 +92,13 @@ class EngineLink:
             self.worker.start()
         # httpx takes as long to import as Textual: the screen must not wait for it
         client = await asyncio.to_thread(_import_client)
-        socket = self.worker.socket if self.worker is not None else None
-        address = Address.of_socket(socket) if socket else Address.parse(self._address)
-        self._client = client.EngineClient(address, self._api_key)
+        server = self._server
+        if server is None:
+            assert self.worker is not None
+            server = Server(Address.of_socket(self.worker.socket))
+        self._client = client.EngineClient(
+            server.address, server.api_key, model=server.model, headers=server.headers
+        )
         self._follower = asyncio.create_task(self._follow(), name="events")
 
     async def restart(self) -> None:
@@ -85,7 +106,15 @@ class EngineLink:
         if self.worker is not None:
             await self.worker.restart()
 
+    def revive(self) -> None:
+        """Start it again if it has given up: something is about to be asked of it."""
+        if self.failed and (self._reviving is None or self._reviving.done()):
+            self._reviving = asyncio.create_task(self.restart(), name="revive")
+
     async def close(self) -> None:
+        if self._reviving is not None:
+            self._reviving.cancel()
+            await asyncio.gather(self._reviving, return_exceptions=True)
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
@@ -102,35 +131,67 @@ class EngineLink:
                 if isinstance(event, Disconnected):
                     self._disconnected(event.why)
                     continue
-                self.clock.observe(event, time.monotonic())
-                self._take(event)
+                self._observe(event)
                 if isinstance(event, Snapshot | Status):
                     self._status(event)
         except NoEventsError:
-            self.batch_hidden = True
-            hidden = Progress("attached", f"{self.client.address} does not publish its batch")
-            self._take(Status(self.now(), EngineStatus.LOADING, hidden))
-            await self._probe()
+            await self._watch_from_outside()
         except Exception:
             log.exception("the events can't be followed any more")
             self.problem = "the engine's events can't be read; the log says why"
             self.on_change()
 
-    async def _probe(self) -> None:
-        """Wait for a server without events to list its models."""
+    async def _watch_from_outside(self) -> None:
+        """Without its events: time our own requests, and look at what it reveals of its load."""
+        from dspark_tui.client import ConnectionLostError
+        from dspark_tui.remote import look
+        from dspark_tui.stopwatch import Stopwatch
+
+        self.batch_hidden = True
+        self.client.stopwatch = Stopwatch(self._observe)
+        while True:
+            snapshot = self._seen_from_outside(await self._model_once_it_answers())
+            self._observe(snapshot)
+            self._status(snapshot)
+            try:
+                while load := await look(self.client, time.monotonic()):
+                    if load != self.live.engine.load:
+                        self._observe(load)
+                    await asyncio.sleep(LOOK_PERIOD if self.live.active else QUIET_PERIOD)
+                return  # it reveals nothing
+            except ConnectionLostError as error:
+                self._lost(str(error))
+
+    async def _model_once_it_answers(self) -> str:
+        """Wait for a server without events to list its models; the one requests will name."""
         from dspark_tui.client import ClientError
 
         for delay in chain(PROBE_DELAYS, repeat(PROBE_DELAYS[-1])):
             try:
-                await self.client.first_model()
-                self.problem = ""
-                self.ready.set()
-                self.on_change()
-                return
+                await self.client.models()
+                return await self.client.first_model()
             except ClientError as error:
                 self.problem = str(error)
                 self.on_change()
                 await asyncio.sleep(delay)
+        raise AssertionError("it goes on trying")
+
+    def _seen_from_outside(self, model: str) -> Snapshot:
+        """What is known as an engine's state; what isn't is said as a capability."""
+        now = time.monotonic()
+        why = f"{self.client.address} publishes no events: queue and prompt reading look the same"
+        return replace(
+            self.live.engine.snapshot(now, time.time()),
+            status=EngineStatus.OK,
+            progress=None,
+            error=None,
+            model=ModelInfo(model, "", 0, 0, "", 0, 0),
+            capabilities=(Capability(now, VIEW, "the batch", "our own requests", why),),
+        )
+
+    def _observe(self, event: Event) -> None:
+        self.clock.observe(event, time.monotonic())
+        self._take(event)
 
     def _take(self, event: Event) -> None:
         self.live.apply(event)
@@ -162,7 +223,7 @@ class EngineLink:
         self.problem = why
         now = self.now()
         for request in list(self.live.engine.requests.values()):
-            if request.phase is not Phase.FINISHED:
+            if request.phase is not Phase.FINISHED and not self.batch_hidden:  # the stopwatch does
                 completion = now - request.queued
                 self._take(
                     Finished(

@@ -34,6 +34,8 @@ STALL_STEPS = 5
 """A gap of fewer median steps than this is jitter."""
 RECENT_STEPS = 64
 NOTICES_KEPT = 3
+VIEW = "view"
+"""The capability that says how much of the batch the events tell, where that isn't all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,11 @@ class LiveState:
         return any(r.finished is None for r in self.engine.requests.values())
 
     @property
+    def by_stopwatch(self) -> bool:
+        """Are the events our own, made from what is seen of our requests to another server?"""
+        return VIEW in self.engine.capabilities
+
+    @property
     def lanes(self) -> list[Lane]:
         """The current burst's requests in order of submission; the oldest of many are forgotten."""
         if self.burst is None:
@@ -164,7 +171,7 @@ class LiveState:
     @property
     def verdict(self) -> Verdict | None:
         """What the current burst shows; None while there is too little of it."""
-        return verdict(self.lanes, self.solo, self.engine.slots)
+        return verdict(self.lanes, self.solo, self.engine.slots or None)
 
     def name(self, request: str) -> str:
         """How a line of text calls a request: "r4", the number its lane carries."""
@@ -173,7 +180,7 @@ class LiveState:
 
     def _lane(self, request: RequestState) -> Lane:
         track = self._tracks[request.request]
-        return Lane(track.number, request, tuple(track.stalls))
+        return Lane(track.number, request, tuple(track.stalls), self.by_stopwatch)
 
     def _notice(self, time: float, text: str, *requests: str) -> None:
         """Put a notice first; one that says the same of another request joins the latest."""

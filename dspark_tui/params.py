@@ -24,7 +24,10 @@ class ParamError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PaneParams:
-    """temperature 0 is greedy; top_k 0 and min_p 0 keep every token; seed None draws a new one."""
+    """temperature 0 is greedy; top_k 0 and min_p 0 keep every token; seed None draws a new one.
+
+    engine: a name of the settings' [engines], "" for the usual one.
+    """
 
     name: str = ""
     system: str = ""
@@ -34,6 +37,7 @@ class PaneParams:
     min_p: float = 0.0
     max_tokens: int = 1024
     seed: int | None = None
+    engine: str = ""
 
     def differences(self, base: PaneParams) -> str:
         """What sets this pane apart from `base`, short enough for a title."""
@@ -147,4 +151,5 @@ FIELDS: dict[str, Field] = {
     "min_p": Field("Min p", "0 keeps all", _real(0, 1), lambda v: f"min-p {v:g}"),
     "max_tokens": Field("Max tokens", "per answer", _whole(1, 1_000_000), lambda v: f"max {v}"),
     "seed": Field("Seed", "empty: any", _seed, lambda v: "any seed" if v is None else f"seed {v}"),
+    "engine": Field("Engine", "empty: the usual", _name, lambda v: f"on {v or 'the usual'}"),
 }

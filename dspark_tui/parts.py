@@ -11,7 +11,7 @@ from dspark_tui.foreign import drawable
 from dspark_tui.lanes import Cell
 from dspark_tui.wrap import cut, wrap
 
-STYLES = ("text", "dim", "strong", "rule", "warning", "error", "width", *Cell)
+STYLES = ("text", "dim", "strong", "picked", "rule", "warning", "error", "width", *Cell)
 
 
 class Part(NamedTuple):

@@ -181,10 +181,11 @@ class Run:
         state = self.request()
         if self.turn.status is TurnStatus.WAITING:
             return "waits for the engine"
-        if state is None or state.phase is Phase.FINISHED:
+        if state is None or state.phase is Phase.FINISHED or self._link.batch_hidden:
             return self._seen_from_here(self.tokens)
         if state.phase is Phase.QUEUED:
-            why = f", {state.waiting_for}" if state.waiting_for else ""
+            held = "paused" if self._link.live.engine.paused else state.waiting_for
+            why = f", {held}" if held else ""
             waited = max(0.0, self._link.now() - state.queued)
             return f"queued {_ordinal(self._place(state))}, {waited:.1f} s{why}"
         if state.phase is Phase.PREFILL:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterator
 
-from dspark_tui.link import EngineLink
+from dspark_tui.engines import Engines
 from dspark_tui.run import SEED_BITS, Run
 from dspark_tui.session import Conversation, Turn, TurnStatus
 from dspark_tui.turns import Origin
@@ -15,8 +15,8 @@ from dspark_tui.turns import Origin
 class Runs:
     """Starts and stops runs. on_begin: called with each new run, to show it."""
 
-    def __init__(self, link: EngineLink, on_begin: Callable[[Run], None]) -> None:
-        self._link = link
+    def __init__(self, engines: Engines, on_begin: Callable[[Run], None]) -> None:
+        self._engines = engines
         self._on_begin = on_begin
         self._running: dict[int, Run] = {}
 
@@ -98,6 +98,8 @@ class Runs:
         await asyncio.gather(*(run.finish() for run in ending))
 
     def _start(self, pane: Conversation, turn: Turn) -> None:
-        run = Run(pane, turn, self._link)
+        link = self._engines.of(pane.params.engine)
+        link.revive()
+        run = Run(pane, turn, link)
         self._running[pane.number] = run
         self._on_begin(run)

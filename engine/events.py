@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -138,11 +138,11 @@ class Load:
     """What a server that publishes no events tells of its load; our own engine never sends this.
 
     source: where it tells it. slots: how many it has. kv_usage: share of its K/V memory in use.
-    None where it doesn't say.
+    None where it doesn't say. The same figures at another time are the same load.
     """
 
     name: ClassVar[str] = "load"
-    time: float
+    time: float = field(compare=False)
     source: str
     slots: int | None = None
     running: int | None = None

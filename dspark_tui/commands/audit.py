@@ -16,7 +16,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from dspark_tui.config import BATCH_LIMIT
+from dspark_tui.setting import BATCH_LIMIT
 from dspark_tui.paths import tilde, write_atomically
 
 if TYPE_CHECKING:

@@ -18,12 +18,10 @@ class Conversing(Paning):
     def _answer_again(self, origin: Origin) -> None:
         pane = self.session.active
         prompt = pane.turns[-1].prompt if pane.turns else ""
-        self.revive()
         if refusal := self.runs.instead(pane, prompt, origin):
             self.say(refusal)
 
     def action_go_on(self) -> None:
-        self.revive()
         if refusal := self.runs.go_on(self.session.active):
             self.say(refusal)
 

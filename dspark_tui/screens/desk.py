@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.screen import Screen
 
 from dspark_tui.actions import Context
+from dspark_tui.engines import Engines
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
@@ -20,7 +21,7 @@ class Desk(Screen[None]):
     """Base of the classes that each hold one topic's actions; `Workbench` joins and draws them."""
 
     session: Session
-    link: EngineLink
+    engines: Engines
     runs: Runs
     keymap: Keymap
     glyphs: Glyphs
@@ -28,16 +29,17 @@ class Desk(Screen[None]):
     composer: Composer
     key_bar: KeyBar
 
+    @property
+    def link(self) -> EngineLink:
+        """To the active pane's engine."""
+        return self.engines.of(self.session.active.params.engine)
+
     def say(self, text: str) -> None:
         """Tell the person something in passing."""
         self.notify(text, timeout=3, markup=False)
 
     def describe(self) -> None:
         """Redo everything that shows names, targets and which pane is active."""
-        raise NotImplementedError
-
-    def revive(self) -> None:
-        """Start the engine again if it has given up: something is about to be asked of it."""
         raise NotImplementedError
 
     def activate(self, conversation: Conversation) -> None:

@@ -11,23 +11,26 @@ from textual.widgets.text_area import Selection
 
 from dspark_tui.actions import Context
 from dspark_tui.blind import hidden
+from dspark_tui.engines import Engines
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
 from dspark_tui.link import EngineLink
 from dspark_tui.pastes import COLLAPSE_OVER
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
-from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.composing import Composing
+from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
+from dspark_tui.screens.engining import Engining
 from dspark_tui.screens.experimenting import Experimenting
 from dspark_tui.screens.reading import Reading
 from dspark_tui.session import Session, TurnStatus
-from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.keys import act_on_key
+from dspark_tui.widgets.lane_picker import LanePicker
 from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
@@ -58,13 +61,13 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
-    """Draws the session and the engine; the state itself lives in Session, Runs and EngineLink."""
+class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Engining):
+    """Draws the session and the engine; the state itself lives in Session, Runs and Engines."""
 
     def __init__(
         self,
         session: Session,
-        link: EngineLink,
+        engines: Engines,
         glyphs: Glyphs,
         panel: Mode | None,
         keymap: Keymap,
@@ -72,16 +75,16 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
     ) -> None:
         """panel: its size; None lets the terminal's height decide. collapse_over: see Pastes."""
         super().__init__()
-        self.session, self.link, self.keymap = session, link, keymap
-        self.runs = Runs(link, self._begun)
+        self.session, self.engines, self.keymap = session, engines, keymap
+        self.runs = Runs(engines, self._begun)
         self.panel_mode = panel
-        self._drawn = -1
+        self._drawn: tuple[EngineLink, int] | None = None
         self._ticks = 0
         self.glyphs = glyphs
         self.grid = PaneGrid(session, glyphs, keymap)
-        self._panel = BatchPanel(glyphs=glyphs)
+        self.panel = LanePicker(keymap, glyphs=glyphs)
         self.composer = Composer(session, keymap, collapse_over, self.count_tokens)
-        self._status = StatusBar(link, keymap)
+        self._status = StatusBar(keymap)
         self._tabs = TabStrip(session, glyphs)
         self.key_bar = KeyBar(keymap)
 
@@ -89,7 +92,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
         yield self._status
         yield self._tabs
         yield self.grid
-        yield self._panel
+        yield self.panel
         yield self.composer
         yield self.key_bar
         yield Static("needs 20x6 or more", id="no-room", markup=False)
@@ -97,16 +100,18 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
     def on_mount(self) -> None:
         self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)
         self.set_interval(QUIET_PERIOD, self._draw_quiet)
-        self.link.on_change = self._draw_engine
+        self.engines.on_change = self._draw_engine
         self.composer.focus()
         self.describe()
 
     def on_resize(self) -> None:
-        self._fit()
+        self.fit()
 
     def on_descendant_focus(self) -> None:
         typing = self.focused is self.composer
         self.key_bar.switch(Context.COMPOSER if typing else Context.PANES)
+        if self.focused is self.panel:
+            self.key_bar.hint(self.panel.HINTS)
 
     async def on_key(self, event: events.Key) -> None:
         """A key that no widget has the focus for means what it last meant."""
@@ -120,34 +125,29 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
     def send(self, prompt: str) -> None:
         """Send to wherever the target says; while an engine is missing the prompts wait."""
         self.session.remember(prompt)
-        self.revive()
         recipients = self.session.recipients()
         self.note_broadcast(prompt, recipients)
         for pane in recipients:
             self.runs.send(pane, prompt)
         self._draw_panes()
 
-    def revive(self) -> None:
-        if self.link.failed:
-            self.action_restart()
-
     # ---- drawing
 
-    def _fit(self) -> None:
+    def fit(self) -> None:
         chrome = Chrome.of(*self.app.size)
         zoomed = self.grid.zoomed
         self.set_class(chrome.line_only, "-line-only")
         self.set_class(chrome.bare, "-bare")
         wanted = chrome.panel if self.panel_mode is None else self.panel_mode
         unseen = chrome.bare or zoomed or hidden(self.session)  # lanes would tell who is who
-        self._panel.mode = Mode.OFF if unseen else wanted
-        self.set_class(self._panel.mode is Mode.FULL, "-full-panel")
+        self.panel.mode = Mode.OFF if unseen else wanted
+        self.set_class(self.panel.mode is Mode.FULL, "-full-panel")
         self.grid.lay_out()
         self.set_class(self.grid.paged, "-paged")
 
     def describe(self) -> None:
         """Redo everything that shows names, targets and which pane is active."""
-        self._fit()
+        self.fit()
         self.grid.describe()
         self.composer.describe()
         self._tabs.refresh_tabs()
@@ -159,12 +159,12 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
 
     def _draw_engine(self) -> None:
         """Figures that change all the time; nothing is drawn while nothing happens."""
-        self._status.refresh_status()
+        self._status.refresh_status(self.link)
         self._draw_panes()
-        live = self.link.live
-        if live.version != self._drawn or live.active:
-            self._drawn = live.version
-            self._panel.show(live, self.link.now())
+        link = self.link
+        if (drawn := (link, link.live.version)) != self._drawn or link.live.active:
+            self._drawn = drawn
+            self.panel.show(link.live, link.now(), link.name)
 
     def _draw_quiet(self) -> None:
         if not self.runs:
@@ -235,10 +235,6 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
 
     # ---- actions: the whole workbench
 
-    def action_panel(self) -> None:
-        self.panel_mode = self._panel.mode.next
-        self._fit()
-
     def action_help(self) -> None:
         from dspark_tui.screens.help import Help
 
@@ -249,12 +245,6 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing):
 
     def action_themes(self) -> None:
         self.app.search_themes()
-
-    def action_restart(self) -> None:
-        if self.link.worker is None:
-            self.say(f"{self.link.client.address} is not ours to restart")
-        else:
-            self.run_worker(self.link.restart(), group="restart", exclusive=True)
 
     def action_redraw(self) -> None:
         self.app.refresh(repaint=True, layout=True)

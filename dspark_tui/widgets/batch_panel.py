@@ -45,7 +45,10 @@ HEIGHTS: dict[Mode, int | str] = {
 
 
 class BatchPanel(Widget):
-    """Draws a LiveState. A row is painted again only when it reads differently."""
+    """Draws a LiveState. A row is painted again only when it reads differently.
+
+    picked: the request whose lane is marked.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"batch-panel--{style}" for style in STYLES}
     DEFAULT_CSS = """
@@ -56,6 +59,7 @@ class BatchPanel(Widget):
         padding: 0 1;
         &.-small { border: none; }
         & > .batch-panel--dim { color: $role-dim; }
+        & > .batch-panel--picked { color: $role-strong; text-style: bold reverse; }
         & > .batch-panel--strong { color: $role-strong; text-style: bold; }
         & > .batch-panel--rule { color: $role-pane-blur; }
         & > .batch-panel--warning { color: $role-warning; }
@@ -63,6 +67,7 @@ class BatchPanel(Widget):
         & > .batch-panel--width { color: $role-lane-width; }
         & > .batch-panel--queued { color: $role-lane-queued; }
         & > .batch-panel--prefill { color: $role-lane-prefill; }
+        & > .batch-panel--sent { color: $role-lane-prefill; }
         & > .batch-panel--decode { color: $role-lane-decode; }
         & > .batch-panel--stall { color: $role-lane-stall; }
         & > .batch-panel--done { color: $role-lane-done; text-style: bold; }
@@ -77,24 +82,30 @@ class BatchPanel(Widget):
     def __init__(self, *, glyphs: Glyphs = DEFAULT, id: str | None = None) -> None:
         super().__init__(id=id)
         self._glyphs = glyphs
-        self._state = LiveState()
+        self.state = LiveState()
+        self.picked = ""
+        self._engine = ""
         self._now = 0.0
         self._drawn_version = -1
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
 
-    def show(self, state: LiveState, now: float) -> None:
-        """Draw `state` as of engine time `now`. Call it a few times a second, or on events."""
-        if state is self._state and state.version == self._drawn_version and not state.active:
+    def show(self, state: LiveState, now: float, engine: str = "") -> None:
+        """Draw `state` as of engine time `now`. Call it a few times a second, or on events.
+
+        engine: its name, where there are several.
+        """
+        if state is self.state and state.version == self._drawn_version and not state.active:
             return
-        self._state, self._now, self._drawn_version = state, now, state.version
-        self._lay_out()
+        self.state, self._now, self._drawn_version = state, now, state.version
+        self._engine = engine
+        self.lay_out()
 
     def on_mount(self) -> None:
         self._fit()
 
     def on_resize(self) -> None:
-        self._lay_out()
+        self.lay_out()
 
     def watch_mode(self) -> None:
         self._fit()
@@ -118,16 +129,16 @@ class BatchPanel(Widget):
         self.set_class(self.mode is Mode.SMALL, "-small")
         self.styles.height = HEIGHTS[self.mode]
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
         """Work out all rows and have those that changed painted."""
         width, height = self.size
         if not self.display or not width or not height:
             return
-        rows = layout(self._state, self._now, width, height, self._glyphs)
+        rows = layout(self.state, self._now, width, height, self._glyphs, self.picked)
         changed = [y for y, (old, new) in enumerate(zip_longest(self._rows, rows)) if old != new]
         self._rows = rows
         for y in changed:
             self._strips.pop(y, None)
             self.refresh(Region(0, y, width, 1))
-        if (heading := title(self._state)) != self.border_title:
+        if (heading := title(self.state, self._engine)) != self.border_title:
             self.border_title = heading

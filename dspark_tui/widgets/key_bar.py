@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
@@ -21,20 +23,34 @@ class KeyBar(Static):
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
         self._keymap = keymap
+        self._hints: list[Content] = []
 
     def switch(self, context: Context) -> None:
         self.context = context
+        self._hints = []
+        self._fill()
+
+    def hint(self, keys: Sequence[tuple[str, str]]) -> None:
+        """Show these keys, with what they do, until the next switch."""
+        self._hints = [_entry(key, words) for key, words in keys]
         self._fill()
 
     def on_resize(self) -> None:
         self._fill()
 
+    def _entries(self) -> Iterator[Content]:
+        for key, action in self._keymap.bar(self.context):
+            entry = _entry(key_name(key), action.bar)
+            yield entry.stylize(Style.from_meta({"@click": f"screen.{action.id}"}))
+
     def _fill(self) -> None:
         line = Content(" ")
-        for key, action in self._keymap.bar(self.context):
-            entry = Content.assemble((key_name(key), "bold $primary"), f" {action.bar}")
-            entry = entry.stylize(Style.from_meta({"@click": f"screen.{action.id}"}))
+        for entry in self._hints or self._entries():
             if line.cell_length + entry.cell_length > self.size.width:
                 break
             line = Content.assemble(line, entry, GAP)
         self.update(line)
+
+
+def _entry(key: str, words: str) -> Content:
+    return Content.assemble((key, "bold $primary"), f" {words}")

@@ -6,8 +6,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
+from dspark_tui.batch_layout import PAUSED
 from dspark_tui.foreign import drawable
 from dspark_tui.keymap import Keymap
+from dspark_tui.lane_table import slots_busy
 from dspark_tui.link import EngineLink
 from engine.events import EngineStatus, Phase, Progress
 
@@ -22,9 +24,8 @@ STAGES = {
 class StatusBar(Static):
     """Calm: it changes only when the engine's condition does."""
 
-    def __init__(self, link: EngineLink, keymap: Keymap) -> None:
+    def __init__(self, keymap: Keymap) -> None:
         super().__init__()
-        self._link = link
         leave, restart = (
             keymap.name("leave", Context.COMPOSER),
             keymap.name("restart", Context.PANES),
@@ -32,46 +33,53 @@ class StatusBar(Static):
         self._remedy = f"{leave}, {restart} tries again"
         self._shown = ""
 
-    def refresh_status(self) -> None:
-        condition = self._condition()
+    def refresh_status(self, link: EngineLink) -> None:
+        """Show the condition of that engine."""
+        condition = self._condition(link)
+        if link.name:
+            condition = Content.assemble((drawable(link.name), "bold"), "  ", condition)
         if condition.plain != self._shown:
             self._shown = condition.plain
             self.update(Content.assemble((" dspark-tui ", "bold $primary"), "  ", condition))
 
-    def _condition(self) -> Content:
-        link = self._link
-        engine = link.live.engine
+    def _condition(self, link: EngineLink) -> Content:
         if link.failed:
             return Content.assemble(
                 ("engine failed", "bold $error"), f" ({self._remedy}): {drawable(link.problem)}"
             )
-        if not link.ready.is_set():
-            return self._starting()
-        if link.batch_hidden:
-            server = f"{link.client.model} at {link.client.address}"
-            return Content(drawable(f"{server}, its batch is not visible"))
-        model = engine.model
-        name = drawable(f"{model.id}  {model.precision}") if model else "engine"
-        running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
-        queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
-        parts = [name, f"{running} of {engine.slots} slots busy"]
-        if queued:
-            parts.append(f"{queued} queued")
-        return Content("   ".join(parts))
+        return _running(link) if link.ready.is_set() else _starting(link)
 
-    def _starting(self) -> Content:
-        link = self._link
-        engine = link.live.engine
-        if engine.status is EngineStatus.FAILED:
-            error = drawable(engine.error or "")
-            return Content.assemble(("engine failed: ", "bold $error"), error)
-        if link.problem:
-            return Content.assemble(
-                ("engine lost: ", "bold $warning"), drawable(link.problem), f", {link.remedy}"
-            )
-        if engine.progress is not None:
-            return Content(drawable(_in_words(engine.progress)))
-        return Content("starting the engine")
+
+def _running(link: EngineLink) -> Content:
+    engine = link.live.engine
+    model = engine.model
+    if link.batch_hidden:
+        server = f"{model.id if model else ''} at {link.client.address}"
+        return Content(drawable(f"{server}   {slots_busy(link.live)}   by our stopwatch"))
+    running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
+    queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
+    name = drawable(f"{model.id}  {model.precision}") if model else "engine"
+    parts = [name, f"{running} of {engine.slots} slots busy"]
+    if queued:
+        parts.append(f"{queued} queued")
+    line = Content("   ".join(parts))
+    if engine.paused:
+        line = Content.assemble(line, "   ", (PAUSED, "bold $warning"))
+    return line
+
+
+def _starting(link: EngineLink) -> Content:
+    engine = link.live.engine
+    if engine.status is EngineStatus.FAILED:
+        error = drawable(engine.error or "")
+        return Content.assemble(("engine failed: ", "bold $error"), error)
+    if link.problem:
+        return Content.assemble(
+            ("engine lost: ", "bold $warning"), drawable(link.problem), f", {link.remedy}"
+        )
+    if engine.progress is not None:
+        return Content(drawable(_in_words(engine.progress)))
+    return Content("starting the engine" if link.worker else "asking the server")
 
 
 def _in_words(progress: Progress) -> str:

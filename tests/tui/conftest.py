@@ -15,8 +15,10 @@ import uvicorn
 from fastapi import FastAPI
 from textual.pilot import Pilot
 
+from dspark_tui.address import Address, Server
 from dspark_tui.app import DsparkApp, Start
 from dspark_tui.config import Settings
+from dspark_tui.engines import Engines, Place, place_of
 from dspark_tui.link import EngineLink
 from dspark_tui.params import PaneParams
 from dspark_tui.paths import Paths
@@ -42,6 +44,11 @@ class Bench:
     @property
     def workbench(self) -> Workbench:
         return self.app.workbench
+
+    @property
+    def link(self) -> EngineLink:
+        """To the active pane's engine."""
+        return self.workbench.link
 
     @property
     def composer(self) -> Composer:
@@ -126,8 +133,8 @@ def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
         server = None if place else ScriptedServer(script or fast(), tmp_path / "scripted.sock")
         if server is not None:
             await asyncio.to_thread(server.__enter__)
-        link = EngineLink(place or server.url)  # type: ignore[union-attr]
-        app = DsparkApp(Start(settings or panes(), paths, notices, prompt), link)
+        where = place or server.url  # type: ignore[union-attr]
+        app = bench_app(Start(settings or panes(), paths, notices, prompt), where)
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
                 yield Bench(app, pilot, server)
@@ -137,6 +144,17 @@ def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
                 await asyncio.to_thread(server.__exit__, None, None, None)
 
     return opened
+
+
+def bench_app(start: Start, where: str | Command) -> DsparkApp:
+    """A workbench whose usual engine is there; those it names are where its settings say."""
+
+    def place(name: str) -> Place:
+        if name:
+            return place_of(name, start.settings, start.paths)
+        return Server(Address.parse(where)) if isinstance(where, str) else where
+
+    return DsparkApp(start, Engines(place))
 
 
 def fast(**changes: object) -> Script:

@@ -9,7 +9,7 @@ from dspark_tui.config import Settings
 from dspark_tui.params import PaneParams
 from dspark_tui.session import TurnStatus
 from dspark_tui.textual_private import PasteParser
-from dspark_tui.widgets.text_rows import Kind
+from dspark_tui.widgets.lines import Kind
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
 
 BRACKETS = "[/some/path] a[/]b [bold"
@@ -53,7 +53,7 @@ async def test_one_enter_is_answered_in_two_panes_side_by_side(
             assert bench.pane(number).region.width > 38
         assert bench.pane(1).region.y == bench.pane(2).region.y
         assert "T1.2" in str(bench.pane(2).border_title)
-        sources = {r.source for r in bench.app._link.live.engine.requests.values()}
+        sources = {r.source for r in bench.link.live.engine.requests.values()}
         assert sources == {"1 cold", "2 hot"}
 
 
@@ -180,7 +180,7 @@ async def test_a_broadcast_reaches_the_engine_in_the_panes_order(open_bench: Ope
         for _ in range(3):
             await bench.send("all")
             await bench.until_idle()
-        requests = bench.app._link.live.engine.requests.values()
+        requests = bench.link.live.engine.requests.values()
         asked = [request.source for request in sorted(requests, key=lambda r: r.queued)]
         assert asked[-8:] == list("12345678")
 

@@ -7,11 +7,10 @@ import logging
 import pytest
 from textual.pilot import Pilot
 
-from dspark_tui.app import DsparkApp, Start
-from dspark_tui.link import EngineLink
+from dspark_tui.app import Start
 from dspark_tui.paths import Paths
 from dspark_tui.screens.workbench import Workbench
-from tests.tui.conftest import panes
+from tests.tui.conftest import bench_app, panes
 
 
 async def test_it_ends_with_one_line_and_the_traceback_goes_to_the_log(
@@ -24,7 +23,7 @@ async def test_it_ends_with_one_line_and_the_traceback_goes_to_the_log(
         raise ZeroDivisionError("[/x] in the sheet")
 
     monkeypatch.setattr(Workbench, "action_help", broken)
-    app = DsparkApp(Start(panes(), paths), EngineLink("http://127.0.0.1:9"))
+    app = bench_app(Start(panes(), paths), "http://127.0.0.1:9")
 
     async def press(pilot: Pilot[None]) -> None:
         await pilot.press("f1")

@@ -27,7 +27,7 @@ def status(bench: Bench) -> str:
 
 
 async def kill_worker(bench: Bench, number: signal.Signals) -> None:
-    worker = bench.app._link.worker
+    worker = bench.link.worker
     assert worker is not None
     os.kill(worker.state.pid, number)
 
@@ -45,8 +45,8 @@ async def test_a_native_crash_mid_stream_keeps_the_text_and_r_sends_again(
         assert bench.turn(1).status is bench.turn(2).status is TurnStatus.INTERRUPTED
         assert bench.turn(1).answer.startswith(before)
         assert "interrupted" in str(bench.pane(1).border_subtitle)
-        await bench.until(lambda: bench.app._link.ready.is_set())
-        assert not any(r.finished is None for r in bench.app._link.live.engine.requests.values())
+        await bench.until(lambda: bench.link.ready.is_set())
+        assert not any(r.finished is None for r in bench.link.live.engine.requests.values())
         await bench.press("escape", "r")
         await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
         assert before in bench.conversation(1).starts[0].answer
@@ -54,7 +54,7 @@ async def test_a_native_crash_mid_stream_keeps_the_text_and_r_sends_again(
 
 async def test_what_is_sent_while_the_worker_restarts_waits_for_it(open_bench: OpenBench) -> None:
     async with open_bench(place=scripted("--rate", "200")) as bench:
-        await bench.until(lambda: bench.app._link.ready.is_set())
+        await bench.until(lambda: bench.link.ready.is_set())
         await kill_worker(bench, signal.SIGKILL)
         await bench.until(lambda: "SIGKILL" in status(bench))
         await bench.send("anyone there?")
@@ -73,7 +73,7 @@ async def test_a_worker_that_cannot_run_says_why_and_a_key_tries_again(
 
     async with open_bench(place=place) as bench:
         await bench.send("hello")
-        await bench.until(lambda: bench.app._link.failed)
+        await bench.until(lambda: bench.link.failed)
         await bench.until(lambda: "no model called nonesuch" in status(bench))
         assert bench.turn(1).status is TurnStatus.WAITING
         marker.touch()
@@ -87,8 +87,8 @@ async def test_a_worker_that_keeps_dying_is_given_up_with_its_last_words(
 ) -> None:
     crash = "import os, sys; print('out of luck', file=sys.stderr, flush=True); os._exit(70)"
     async with open_bench(place=lambda _: [sys.executable, "-c", crash]) as bench:
-        await bench.until(lambda: bench.app._link.failed)
-        worker = bench.app._link.worker
+        await bench.until(lambda: bench.link.failed)
+        worker = bench.link.worker
         assert worker is not None
         assert worker.state.phase is WorkerPhase.FAILED
         await bench.until(lambda: "out of luck; 3 restarts in a minute" in status(bench))
@@ -102,8 +102,8 @@ async def test_a_load_failure_is_shown_in_one_line(open_bench: OpenBench) -> Non
 
 async def test_leaving_takes_the_worker_and_its_folder_along(open_bench: OpenBench) -> None:
     async with open_bench(place=scripted()) as bench:
-        await bench.until(lambda: bench.app._link.ready.is_set())
-        worker = bench.app._link.worker
+        await bench.until(lambda: bench.link.ready.is_set())
+        worker = bench.link.worker
         assert worker is not None
         pid, folder = worker.state.pid, worker.socket.parent
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -114,8 +114,8 @@ async def test_leaving_takes_the_worker_and_its_folder_along(open_bench: OpenBen
 async def test_two_workbenches_have_an_engine_each(open_bench: OpenBench) -> None:
     async with open_bench(place=scripted()) as one, open_bench(place=scripted()) as other:
         for bench in (one, other):
-            await bench.until(lambda bench=bench: bench.app._link.ready.is_set())  # type: ignore[misc]
-        assert one.app._link.live.engine.pid != other.app._link.live.engine.pid
+            await bench.until(lambda bench=bench: bench.link.ready.is_set())  # type: ignore[misc]
+        assert one.link.live.engine.pid != other.link.live.engine.pid
 
 
 def plain_server() -> FastAPI:
@@ -146,7 +146,9 @@ async def test_any_openai_server_can_be_attached_and_its_batch_is_said_to_be_hid
         assert bench.turn(1).answer == "hi"
         assert bench.turn(1).status is TurnStatus.DONE
         await bench.until(lambda: "elsewhere-7b" in status(bench))
-        assert "does not publish its batch" in bench.app._link.live.engine.progress.detail  # type: ignore[union-attr]
+        assert "slots: not visible" in status(bench)
+        (lane, _) = bench.link.live.lanes
+        assert (lane.label, lane.request.tokens, lane.waited(0.0)) == ("1", 1, None)
 
 
 async def test_an_attached_server_that_is_not_there_is_named(open_bench: OpenBench) -> None:

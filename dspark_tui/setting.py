@@ -1,0 +1,41 @@
+"""One setting: what values it takes, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+BATCH_LIMIT = 256
+PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """check: takes a value; says in words what would be right when it is wrong, else "".
+    meaning: in one line."""
+
+    check: Callable[[Any], str]
+    meaning: str
+
+
+def text(value: Any) -> str:
+    return "" if isinstance(value, str) else "a text in quotes"
+
+
+def boolean(value: Any) -> str:
+    return "" if isinstance(value, bool) else "true or false"
+
+
+def batch(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= BATCH_LIMIT
+    return "" if fits else f"a whole number from 1 to {BATCH_LIMIT}"
+
+
+def length(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return "" if fits else "a whole number, 0 for never"
+
+
+def one_of(*names: str) -> Callable[[Any], str]:
+    return lambda value: "" if value in names else f"one of {', '.join(names)}"
