@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenLogprob
 
 from engine.engine import Engine
-from engine.events import Finished, FirstToken, Prefill
+from engine.events import Admitted, Finished, FirstToken
 from engine.models.load import load
 from engine.server.guard import AccessPolicy
 from engine.types import EngineSettings
@@ -151,10 +151,11 @@ def test_several_answers_read_their_prompt_once(client: openai.OpenAI, real_engi
     subscription = real_engine.subscribe(lambda: None)
     subscription.drain()  # the snapshot
     answer = whole(client, n=4, max_tokens=2)
-    reads = [event for event in subscription.drain() if isinstance(event, Prefill)]
+    admitted = [event for event in subscription.drain() if isinstance(event, Admitted)]
     subscription.close()
-    assert len({event.request for event in reads if event.milliseconds > 0}) >= 1
-    assert answer.usage.prompt_tokens > 0
+    length = answer.usage.prompt_tokens
+    assert sorted(event.cached_tokens for event in admitted) == [0, *[length - 1] * 3]
+    assert answer.usage.prompt_tokens_details.cached_tokens == 0
 
 
 def test_impossible_biases_are_refused_and_the_engine_goes_on(client: openai.OpenAI) -> None:
