@@ -48,7 +48,7 @@ def side_by_side(diff: Diff, width: int, rule: str) -> list[Row]:
     for section in _sections(diff):
         left, right = _wrapped(section.left, column), _wrapped(section.right, column)
         for one, other in zip_longest(left, right, fillvalue=()):
-            gap = Part(" " * (column - row_cells(one)))
+            gap = Part(" " * (column - row_cells(one)), Mark.SAME)
             rows.append((*one, gap, Part(f" {rule} ", Mark.RULE), *other))
     return rows
 

@@ -96,3 +96,4 @@ def test_no_row_is_wider_than_its_place_and_the_rule_stands_straight(
         at = next(number for number, part in enumerate(row) if part.style == Mark.RULE)
         assert sum(cell_len(part.text) for part in row[:at]) == (width - 3) // 2
         assert sum(cell_len(part.text) for part in row) <= width
+        assert {part.style for part in row} <= set(Mark)
