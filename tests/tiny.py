@@ -48,8 +48,6 @@ def tiny_llama(
     makes the end-of-turn token all but impossible, for tests that count tokens. overrides: entries
     of config.json, e.g. `max_position_embeddings=64`; the weights follow them.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = _byte_level_bpe(vocab)
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -61,13 +59,24 @@ def tiny_llama(
         "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0,
         "max_position_embeddings": 512,
-        "vocab_size": tokenizer.get_vocab_size(),
+        "vocab_size": vocab,
         "tie_word_embeddings": False,
         "bos_token_id": SPECIAL_TOKENS.index("<|im_start|>"),
         "eos_token_id": EOS_ID,
         "torch_dtype": "float32",
         **overrides,
     }
+    write_folder(folder, config, chat_template)
+    weights = _weights(config, np.random.default_rng(seed))
+    if not ends:
+        weights["lm_head.weight"][EOS_ID] = 0.0
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def write_folder(folder: Path, config: dict[str, Any], chat_template: str | None = CHATML) -> None:
+    """All of a model folder but its weights: config.json and a tokenizer for its vocabulary."""
+    folder.mkdir(parents=True, exist_ok=True)
     tokenizer_config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": "<|im_start|>",
@@ -76,14 +85,9 @@ def tiny_llama(
     }
     if chat_template is not None:
         tokenizer_config["chat_template"] = chat_template
-    tokenizer.save(str(folder / "tokenizer.json"))
+    _byte_level_bpe(config["vocab_size"]).save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     (folder / "config.json").write_text(json.dumps(config))
-    weights = _weights(config, np.random.default_rng(seed))
-    if not ends:
-        weights["lm_head.weight"][EOS_ID] = 0.0
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
 
 
 def tiny_gguf(path: Path, **metadata: Any) -> Path:
