@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding
+from textual.geometry import Offset
 from textual.widgets import Input, TextArea
 
 from dspark_tui.widgets.keys import act_on_key
@@ -39,6 +40,13 @@ class TextBox(TextArea):
             event.stop()
             event.prevent_default()
             self.replace(text, *self.selection, maintain_selection_offset=False)
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        """Not while an undo has taken the caret's line away: the caret moves only after that."""
+        row, _ = self.cursor_location
+        if row >= self.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center, animate)
 
 
 async def _edit(

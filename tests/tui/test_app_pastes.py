@@ -119,7 +119,7 @@ async def test_a_paste_s_own_signs_in_a_text_from_elsewhere_are_sent_as_they_are
         chip = bench.composer.text
         await paste(bench, chip)
         assert bench.composer.prompt == WIDE + chip
-        assert shown(bench) == "[pasted 1: 1 line, 2 kB][pasted 2: 1 line, 28 B]"
+        assert shown(bench) == "[pasted 1: 1 line, 2 kB][pasted 2: 1 line, 30 B]"
 
 
 async def test_copies_of_a_paste_are_its_text(open_bench: OpenBench) -> None:
