@@ -235,16 +235,15 @@ class EngineClient:
         """How long the text is by the model's own tokenizer; None where the server can't say."""
         if self._counts_no_tokens:
             return None
-        async with _network_errors(self.address):
-            names = {
-                "prompt": text,
-                "add_special_tokens": False,
-                "content": text,
-            }  # vLLM's, llama.cpp's
-            body = {"model": await self.first_model(), **names}
-            response = await self._http.post("/tokenize", json=body)
-            if response.is_success:
-                return TokenCount.of(await asyncio.to_thread(response.json))
+        try:
+            async with _network_errors(self.address):
+                body = {"model": await self.first_model(), **_tokenize(text)}
+                response = await self._http.post("/tokenize", json=body)
+                if response.is_success:
+                    return TokenCount.of(await asyncio.to_thread(response.json))
+        except ClientError as error:
+            log.info("tokens are not counted: %s", error)
+            return None
         self._counts_no_tokens = response.status_code in UNKNOWN_PATH
         return None
 
@@ -288,6 +287,11 @@ class EngineClient:
                 event = events.decode(json.loads(frame.data))
                 if event is not None:
                     yield event
+
+
+def _tokenize(text: str) -> dict[str, Any]:
+    """What to send to `/tokenize`: vLLM reads `prompt`, llama.cpp `content`."""
+    return {"prompt": text, "add_special_tokens": False, "content": text}
 
 
 async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
