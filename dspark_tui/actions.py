@@ -168,6 +168,7 @@ ACTIONS: tuple[Action, ...] = (
         "repeats", "Repeat", "ask several times at once: how often is the answer the same?",
         panes=("K",),
     ),
+    Action("thoughts", "Show thoughts", "a model's reasoning whole, or as a line", panes=("T",)),
     Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
     Action(
         "copy_code", "Copy a code block", "of the latest answer; a digit picks among several",

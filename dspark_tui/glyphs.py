@@ -29,6 +29,8 @@ class Glyphs:
     prompt: str
     earlier: str
     later: str
+    folded: str
+    unfolded: str
     below: str
     warning: str
     dash: str
@@ -56,6 +58,8 @@ DEFAULT = Glyphs(
     prompt="›",
     earlier="‹",
     later="›",
+    folded="▸",
+    unfolded="▾",
     below="⌄",
     warning="!",
     dash="-",
@@ -82,6 +86,8 @@ RICH = Glyphs(
     prompt="›",
     earlier="‹",
     later="›",
+    folded="▸",
+    unfolded="▾",
     below="↓",
     warning="⚠",
     dash="-",
@@ -108,6 +114,8 @@ ASCII = Glyphs(
     prompt=">",
     earlier="<",
     later=">",
+    folded="+",
+    unfolded="-",
     below="v",
     warning="!",
     dash="-",

@@ -51,6 +51,11 @@ MARKDOWN = {
     "bullet": "accent",
     "code": "accent",
     "fence": "foreground on panel",
+    "keyword": "primary",
+    "name": "secondary",
+    "string": "success",
+    "number": "accent",
+    "comment": "italic foreground 60%",
 }
 """A text style each: words like "bold", a colour, then maybe "on" and a background."""
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from dspark_tui.params import PaneParams
+from dspark_tui.pastes import Draft
+from dspark_tui.reasoning import answer_of
 from dspark_tui.turns import Origin, Turn, TurnStatus, new_id
 from dspark_tui.votes import Vote
 
@@ -108,16 +110,18 @@ class Conversation:
     def messages(self) -> list[Message]:
         """What the engine should read for the last turn: system prompt, history, prompt.
 
-        An answer the last turn has already comes last, to be continued.
+        An answer the last turn has already comes last, to be continued; what models reasoned
+        before they answered is for no later turn.
         """
         system = self.params.system
         messages: list[Message] = [{"role": "system", "content": system}] if system else []
         for turn in self.turns:
             last = turn is self.turns[-1]
-            if turn.answer or last:
+            answer = turn.answer if last else answer_of(turn.answer)
+            if answer or last:
                 messages.append({"role": "user", "content": turn.prompt})
-            if turn.answer:
-                messages.append({"role": "assistant", "content": turn.answer})
+            if answer:
+                messages.append({"role": "assistant", "content": answer})
         return messages
 
     def _grow(self, turn: Turn) -> Turn:
@@ -144,6 +148,7 @@ class Session:
         self.history: list[str] = []
         self.editing: Conversation | None = None  # whose last prompt is in the composer
         self.votes: list[Vote] = []
+        self.drafts: dict[str, Draft] = {}  # by target, but for the one in the composer
         for params in panes:
             self.add(params)
         if not self.panes:
@@ -181,6 +186,25 @@ class Session:
     def neighbour(self, step: int) -> Conversation:
         """The pane `step` places after the active one, going round."""
         return self.panes[(self.panes.index(self.active) + step) % len(self.panes)]
+
+    @property
+    def draft_key(self) -> str:
+        """What a draft is for: the pane, where Enter sends to that one only."""
+        return str(self.active.number) if self.target is Target.THIS else self.target
+
+    def swap_draft(self, key: str, draft: Draft) -> Draft:
+        """The draft for where prompts go now. key, draft: where they went, and what stood there.
+
+        Going to another conversation leaves a text behind for when one comes back. Aiming a text
+        elsewhere takes it along, unless there is one already.
+        """
+        here = self.draft_key
+        aimed = not (key.isdigit() and here.isdigit())
+        if key == here or (aimed and here not in self.drafts):
+            return draft
+        if draft.text:
+            self.drafts[key] = draft
+        return self.drafts.pop(here, Draft())
 
     def toggle_target(self) -> None:
         self.target = Target.THIS if self.target is Target.ALL else Target.ALL

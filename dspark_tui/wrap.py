@@ -31,7 +31,41 @@ def wrap(text: str, width: int, hang: int = 0) -> list[tuple[int, int]]:
     text: drawable. Blanks at a row's end are left out. East Asian text breaks between characters.
     """
     width = max(1, width)
-    hang = hang if hang < width // 2 else 0
+    hang = fitting_hang(hang, width)
+    return (_by_blanks(text, width, hang) if text.isascii() else None) or _by_atoms(
+        text, width, hang
+    )
+
+
+def fitting_hang(hang: int, width: int) -> int:
+    """The indent that later rows really get: none where it would leave them too little room."""
+    return hang if hang < width // 2 else 0
+
+
+def _by_blanks(text: str, width: int, hang: int) -> list[tuple[int, int]] | None:
+    """The same for ASCII, one search a row instead of one step a word: a resize wraps it all.
+
+    None if a word is longer than a row, or blanks are.
+    """
+    rows: list[tuple[int, int]] = []
+    start, end, room = 0, len(text.rstrip()), width
+    while end - start > room:
+        after = text.rfind(" ", start, start + room + 1)
+        stop = start + len(text[start : max(start, after)].rstrip())
+        if stop == start:
+            return None
+        rows.append((start, stop))
+        start = after + 1
+        while text[start] == " ":
+            start += 1
+        room = width - hang
+        if text.find(" ", start, start + room + 1) < 0 and end - start > room:
+            return None
+    rows.append((start, end))
+    return rows
+
+
+def _by_atoms(text: str, width: int, hang: int) -> list[tuple[int, int]]:
     rows: list[tuple[int, int]] = []
     start = end = used = 0
     for atom in _atoms(text, width - hang):

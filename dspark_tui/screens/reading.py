@@ -30,10 +30,13 @@ class Reading(Desk):
         transcript.scroll_relative(y=max(1, transcript.size.height // 2), animate=False)
 
     def action_scroll_first(self) -> None:
-        self.transcript.scroll_home(animate=False)
+        self.transcript.go_to_start()
 
     def action_follow(self) -> None:
         self.transcript.follow()
+
+    def action_thoughts(self) -> None:
+        self.transcript.toggle_thoughts()
 
     def action_copy_answer(self) -> None:
         self._copy(self.transcript.last_answer())

@@ -1,52 +1,86 @@
-"""What a chat's transcript says, line by line: prompts, answers, notes. Pure."""
+"""What a chat's transcript says: prompts, answers with their reasoning, notes. Pure.
+
+A day's talk is longer than what is worth laying out: its beginning waits as source text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from dspark_tui.glyphs import Glyphs
-from dspark_tui.widgets.text_rows import Kind, Line, TextRows
+from dspark_tui.reasoning import CLOSE, OPEN, Piece, Splitter
+from dspark_tui.widgets.lightmark import Mark, Run
+from dspark_tui.widgets.lines import Kind, Line, PlainLine, SetLine
+from dspark_tui.widgets.text_rows import Change, TextRows
+
+ROWS_KEPT = 8_000
+"""Laid out for each chat, once its reader is at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Lines of one kind that follow each other, as source text."""
+
+    kind: Kind
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finished answer that still looks as it was streamed. first: its first line."""
+
+    first: Line
+    count: int
+    source: str
 
 
 class ChatText(TextRows):
-    """Lines with a meaning. At most one answer is open, and text is only ever added to it."""
+    """Lines with a meaning. At most one answer is open, and text is only ever added to it.
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    earlier: what was said before the first line. unfolds: thoughts are shown whole.
+    """
+
+    def __init__(self, glyphs: Glyphs, thought_key: str = "") -> None:
+        """thought_key: how the key is called that shows thoughts whole; "" if there is none."""
         super().__init__()
+        self.earlier: list[Passage] = []
+        self.unfolds = False
         self._glyphs = glyphs
+        self._thought_key = thought_key
         self._answering = False
+        self._splitter = Splitter()
         self._later: list[str] = []  # notes that wait for the open answer's end
 
     def add_user(self, text: str) -> None:
         self._gap()
-        for number, line in enumerate(text.split("\n")):
-            self.push(Kind.USER, line, "  " if number else f"{self._glyphs.prompt} ")
+        self._say(Kind.USER, text)
 
     def begin_answer(self) -> None:
         self._gap()
         self.push(Kind.ANSWER, "")
-        self._answering = True
+        self._answering, self._splitter = True, Splitter()
 
     def append(self, text: str) -> None:
         """Lengthen the open answer; opens one if there is none."""
         if not self._answering:
             self.begin_answer()
-        first, *rest = text.split("\n")
-        self.extend(first)
-        for line in rest:
-            self.push(Kind.ANSWER, line)
+        for piece in self._splitter.push(text):
+            self._take(piece)
 
     def end_answer(self, footer: str, marked: str | None) -> None:
         """Close the answer without its trailing blank lines, then say what `note` held back."""
+        for piece in self._splitter.flush() if self._answering else ():
+            self._take(piece)
         while self._answering and self._ends_blank():
             self.pop()
+        self._end_thought()
         if marked:
-            parts = (marked, footer) if footer else (marked,)
-            self.push(Kind.MARKED, "   ".join(parts), f"{self._glyphs.stopped} ")
+            self._say(Kind.MARKED, "   ".join((marked, footer) if footer else (marked,)))
         elif footer:
-            self.push(Kind.FOOTER, footer)
-        self._answering = False
+            self._say(Kind.FOOTER, footer)
+        self._answering, self._splitter = False, Splitter()
         for text in self._later:
             self.note(text)
         self._later.clear()
@@ -55,31 +89,186 @@ class ChatText(TextRows):
         """A status line, below the answer if one is open."""
         if self._answering:
             self._later.append(text)
-            return
-        for line in text.split("\n"):
-            self.push(Kind.NOTE, line, "  ")
+        else:
+            self._say(Kind.NOTE, text)
 
     def clear(self) -> None:
         super().clear()
+        self.earlier.clear()
         self._later.clear()
-        self._answering = False
+        self._answering, self._splitter = False, Splitter()
 
     def last_answer(self) -> str:
-        """Source text of the latest answer, "" if there is none."""
-        answers = [list(lines) for kind, lines in self._by_kind() if kind is Kind.ANSWER]
-        return "\n".join(line.source for line in answers[-1]) if answers else ""
+        """Source text of the latest answer without its reasoning, "" if there is none."""
+        passages = reversed([*self.earlier, *self._passages()])
+        return next((p.source for p in passages if p.kind is Kind.ANSWER), "")
 
     def source_text(self) -> str:
-        """Source text of everything said, prompts quoted."""
+        """Source text of everything said, prompts quoted, reasoning between its tags."""
         blocks = []
-        for kind, lines in self._by_kind():
-            quote = "> " if kind is Kind.USER else ""
-            if kind in (Kind.USER, Kind.ANSWER):
-                blocks.append("\n".join(quote + line.source for line in lines))
+        for passage in (*self.earlier, *self._passages()):
+            match passage.kind:
+                case Kind.USER:
+                    blocks.append("\n".join(f"> {line}" for line in passage.source.split("\n")))
+                case Kind.THOUGHT:
+                    blocks.append(f"{OPEN}\n{passage.source}\n{CLOSE}")
+                case Kind.ANSWER:
+                    blocks.append(passage.source)
         return "\n\n".join(blocks)
 
-    def _by_kind(self) -> Iterable[tuple[Kind, Iterable[Line]]]:
-        return groupby(self.lines, key=lambda line: line.kind)
+    def drafts(self) -> list[Draft]:
+        """Finished answers that may be set in type now, the latest first."""
+        found = [
+            Draft(lines[0], len(lines), _source(lines))
+            for kind, lines in self._groups()
+            if kind is Kind.ANSWER and isinstance(lines[0], PlainLine)
+        ]
+        if self._answering and found and self.lines[-1].kind is Kind.ANSWER:
+            found.pop()
+        return found[::-1]
+
+    def set_in_type(self, finished: Iterable[tuple[Draft, Sequence[Line]]]) -> None:
+        """Show the drafts by these lines, laid out already; those that are gone are left out."""
+        lines_of = {id(draft.first): (draft, lines) for draft, lines in finished}
+        changes = []
+        for number, line in enumerate(self.lines):
+            if id(line) in lines_of:
+                draft, lines = lines_of[id(line)]
+                changes.append(Change(number, number + draft.count, lines))
+        self.replace(changes)
+
+    def toggle_thoughts(self) -> None:
+        """Show all thoughts whole, or fold them all; the one being written is always shown."""
+        self.unfolds = not self.unfolds
+        changes, at = [], 0
+        for kind, lines in self._groups():
+            end = at + len(lines)
+            if kind is Kind.THOUGHT and not (self._answering and end == len(self.lines)):
+                first = at - 1 if at and self.lines[at - 1].kind is Kind.FOLD else at
+                changes.append(Change(first, end, self._thought(_source(lines))))
+            at = end
+        self.replace(changes)
+
+    def forget(self) -> None:
+        """Keep only the end laid out, from a prompt on."""
+        if self.height < 2 * ROWS_KEPT:
+            return
+        line, _ = self.find(self.height - ROWS_KEPT)
+        while line < len(self.lines) and self.lines[line].kind is not Kind.USER:
+            line += 1
+        if line < len(self.lines):
+            self.earlier += self._passages(line)
+            self.replace([Change(0, line, ())])
+
+    def recall(self, rows: float) -> None:
+        """Lay out again what was said before the first line, about so many rows of it."""
+        at, rows_left = len(self.earlier), rows
+        while at and (rows_left > 0 or self.earlier[at].kind is not Kind.USER):
+            at -= 1
+            source = self.earlier[at].source
+            rows_left -= len(source) // self.width + source.count("\n") + 1
+        before = ChatText(self._glyphs, self._thought_key)
+        before.width, before.unfolds = self.width, self.unfolds
+        for passage in self.earlier[at:]:
+            before._say_again(passage)
+        before._gap()
+        del self.earlier[at:]
+        self.replace([Change(0, 0, before.lines)])
+
+    def _take(self, piece: Piece) -> None:
+        text, kind = piece.text, Kind(piece.part)
+        if piece.recalls:
+            text = "\n".join(line.source for line in self._take_back()) + text
+        if self.lines[-1].kind is not kind:
+            if kind is Kind.THOUGHT:
+                self._begin_thought()
+            else:
+                self._end_thought()
+                self._gap()
+                self.push(kind, "")
+        first, *rest = text.split("\n")
+        self.extend(first)
+        for line in rest:
+            self.push(kind, line, self._prefix(kind, 1))
+
+    def _take_back(self) -> list[Line]:
+        """Remove what is there of the open answer."""
+        taken = []
+        while self.lines and self.lines[-1].kind is Kind.ANSWER:
+            taken.append(self.lines[-1])
+            self.pop()
+        return taken[::-1]
+
+    def _begin_thought(self) -> None:
+        self._take_back()  # the empty line an answer begins with
+        self.add(self._chrome(Kind.FOLD, "", f"{self._glyphs.unfolded} thinking"))
+        self.push(Kind.THOUGHT, "", self._prefix(Kind.THOUGHT, 0))
+
+    def _end_thought(self) -> None:
+        """Fold the thought that was being written, unless thoughts are to be seen."""
+        end = at = len(self.lines)
+        while at and self.lines[at - 1].kind is Kind.THOUGHT:
+            at -= 1
+        if at < end:
+            source = _source(self.lines[at:end]).rstrip("\n")
+            self.replace([Change(at - 1, end, self._thought(source))])
+
+    def _thought(self, source: str) -> list[Line]:
+        """The lines of a finished thought, laid out."""
+        count = len(source.split())
+        glyph = self._glyphs.unfolded if self.unfolds else self._glyphs.folded
+        words = f"{count} word" if count == 1 else f"{count} words"
+        verb = "folds" if self.unfolds else "shows"
+        hint = f"   {self._thought_key} {verb} it" if self._thought_key else ""
+        head = f"{glyph} thought, {words}{hint}"
+        if not self.unfolds:
+            return [self._chrome(Kind.THOUGHT, source, head)]
+        whole = TextRows()
+        whole.width = self.width
+        whole.add(self._chrome(Kind.FOLD, "", head))
+        for number, line in enumerate(source.split("\n")):
+            whole.push(Kind.THOUGHT, line, self._prefix(Kind.THOUGHT, number))
+        return whole.lines
+
+    def _chrome(self, kind: Kind, source: str, text: str) -> Line:
+        line = SetLine(kind, source, text, (Run(0, len(text), Mark.NOTE),), "")
+        line.lay_out(self.width)
+        return line
+
+    def _say(self, kind: Kind, text: str) -> None:
+        for number, line in enumerate(text.split("\n")):
+            self.push(kind, line, self._prefix(kind, number))
+
+    def _say_again(self, passage: Passage) -> None:
+        if passage.kind in (Kind.USER, Kind.THOUGHT, Kind.ANSWER):
+            self._gap()
+        if passage.kind is Kind.THOUGHT:
+            for line in self._thought(passage.source):
+                self.add(line)
+        else:
+            self._say(passage.kind, passage.source)
+
+    def _prefix(self, kind: Kind, number: int) -> str:
+        """The chrome before a passage's line, counted from 0."""
+        match kind:
+            case Kind.USER if number == 0:
+                return f"{self._glyphs.prompt} "
+            case Kind.MARKED:
+                return f"{self._glyphs.stopped} "
+            case Kind.USER | Kind.NOTE | Kind.THOUGHT:
+                return "  "
+        return ""
+
+    def _groups(self, last: int | None = None) -> Iterator[tuple[Kind, list[Line]]]:
+        for kind, lines in groupby(self.lines[:last], key=lambda line: line.kind):
+            yield kind, list(lines)
+
+    def _passages(self, last: int | None = None) -> list[Passage]:
+        return [
+            Passage(kind, _source(lines))
+            for kind, lines in self._groups(last)
+            if kind not in (Kind.GAP, Kind.FOLD)
+        ]
 
     def _gap(self) -> None:
         if self.lines and self.lines[-1].kind is not Kind.GAP:
@@ -87,3 +276,7 @@ class ChatText(TextRows):
 
     def _ends_blank(self) -> bool:
         return self.lines[-1].kind is Kind.ANSWER and not self.lines[-1].source.strip()
+
+
+def _source(lines: Iterable[Line]) -> str:
+    return "\n".join(line.source for line in lines)

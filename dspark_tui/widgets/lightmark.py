@@ -13,17 +13,28 @@ from enum import StrEnum
 
 
 class Mark(StrEnum):
-    """How a run of text is meant. The values name the transcript's component classes."""
+    """How a run of text is meant."""
 
     TEXT = "text"
-    SIGN = "sign"  # Markdown's own signs: `#`, `**`, backticks
+    SIGN = "sign"  # Markdown's own signs: `#`, `**`, backticks, rules
+    TITLE = "title"  # the largest heading
     HEADING = "heading"
     BULLET = "bullet"
     BOLD = "bold"
     EMPHASIS = "emphasis"
+    STRIKE = "strike"
+    LINK = "link"
+    URL = "url"
     CODE = "code"
     FENCE = "fence"
+    LANGUAGE = "language"  # of a code block
+    KEYWORD = "keyword"
+    NAME = "name"
+    STRING = "string"
+    NUMBER = "number"
+    COMMENT = "comment"
     USER = "user"
+    THOUGHT = "thought"
     NOTE = "note"
     FOOTER = "footer"
     MARKED = "marked"  # why an answer is not whole
@@ -31,11 +42,12 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`line[start:end]` is drawn as `mark`."""
+    """`line[start:end]` is drawn as `mark`. within: what else it is, e.g. bold in a heading."""
 
     start: int
     end: int
     mark: Mark
+    within: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,7 @@ class Fence:
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?!.*`)|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}(?: +|$)")
-_BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?: +|$)")
+_BULLET = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])(?: +|$)")
 _INLINE = re.compile(
     r"(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)"
     r"|\*\*(?=\S)(?P<bold>.+?)(?<=\S)\*\*"

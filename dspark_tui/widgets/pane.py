@@ -52,7 +52,11 @@ class Pane(Vertical, can_focus=True):
     def __init__(self, conversation: Conversation, glyphs: Glyphs, keymap: Keymap) -> None:
         super().__init__(id=f"pane-{conversation.number}")
         self.conversation = conversation
-        self.transcript = Transcript(glyphs=glyphs, follow_key=keymap.name("follow", Context.PANES))
+        self.transcript = Transcript(
+            glyphs=glyphs,
+            follow_key=keymap.name("follow", Context.PANES),
+            thought_key=keymap.name("thoughts", Context.PANES),
+        )
         self.transcript.can_focus = False
         self._glyphs = glyphs
         self._keymap = keymap

@@ -1,27 +1,18 @@
-"""A chat's source lines and the terminal rows they wrap to. Pure.
+"""A chat's lines and the terminal rows they wrap to. Pure.
 
-Only the last line ever grows, so an append wraps one line, however long the chat is.
+Text only ever grows at the end, so an append wraps one line, however long the chat is. A stretch of
+lines can be replaced by another way to show the same source; what the reader sees stays in place.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from dspark_tui.foreign import drawable
-from dspark_tui.widgets.lightmark import Fence, Mark, Run, fence_after, hang, runs
-from dspark_tui.wrap import wrap
-
-
-class Kind(StrEnum):
-    USER = "user"
-    ANSWER = "answer"
-    NOTE = "note"
-    FOOTER = "footer"
-    MARKED = "marked"
-    GAP = "gap"
+from dspark_tui.widgets.lightmark import fence_after
+from dspark_tui.widgets.lines import Kind, Line, PlainLine
 
 
 class Place(NamedTuple):
@@ -31,51 +22,25 @@ class Place(NamedTuple):
     offset: int
 
 
-@dataclass(slots=True)
-class Line:
-    """One line of source text. prefix: chrome drawn before it. fence: the one open before it."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`lines[first:last]` become `lines`."""
 
-    kind: Kind
-    source: str
-    prefix: str = ""
-    fence: Fence | None = None
-    drawn: str = field(init=False)
-    hang: int = field(init=False)
-    rows: list[tuple[int, int]] = field(init=False)
-
-    def lay_out(self, width: int) -> None:
-        """Work out what is drawn in rows of `width` cells."""
-        text = drawable(self.source.removesuffix("\r"))
-        self.drawn = self.prefix + text
-        self.hang = len(self.prefix)
-        if self.kind is Kind.ANSWER:
-            self.hang = hang(text, self.fence)
-        self.rows = wrap(self.drawn, width, self.hang)
-
-    def source_between(self, start: int, end: int | None) -> str:
-        """Source text under drawn[start:end]; where it is drawn otherwise, as it is drawn."""
-        text = self.drawn[len(self.prefix) :]
-        if len(text) == len(self.source):
-            text = self.source
-        chrome = len(self.prefix)
-        return text[max(0, start - chrome) : None if end is None else max(0, end - chrome)]
-
-    @property
-    def runs(self) -> list[Run]:
-        """The drawn text with its meaning."""
-        if self.kind is Kind.ANSWER:
-            return runs(self.drawn, self.fence)
-        chrome = len(self.prefix)
-        mark = Mark.TEXT if self.kind is Kind.GAP else Mark(self.kind)
-        return [Run(0, chrome, Mark.SIGN), Run(chrome, len(self.drawn), mark)]
+    first: int
+    last: int
+    lines: Sequence[Line]
 
 
 class TextRows:
-    """Lines, their rows at the current width, and the way between the two."""
+    """Lines, their rows at the current width, and the way between the two.
+
+    top: what the reader last scrolled to. read: the last row they have seen.
+    """
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.width = 1
+        self.top = self.read = Place(0, 0)
         self._starts: list[int] = []  # first row of each line
         self._changed_from = 0
 
@@ -88,23 +53,25 @@ class TextRows:
         """Add a line."""
         last = self.lines[-1] if self.lines else None
         fence = None
-        if kind is Kind.ANSWER and last is not None and last.kind is Kind.ANSWER:
+        if kind is Kind.ANSWER and isinstance(last, PlainLine) and last.kind is kind:
             fence = fence_after(last.source, last.fence)
-        line = Line(kind, source, prefix, fence)
+        self.add(PlainLine(kind, source, prefix, fence))
+
+    def add(self, line: Line) -> None:
         line.lay_out(self.width)
         self._starts.append(self.height)
         self.lines.append(line)
-        self._touch()
+        self._touch(len(self.lines) - 1)
 
     def extend(self, text: str) -> None:
         """Lengthen the last line."""
         self.lines[-1].source += text
         self.lines[-1].lay_out(self.width)
-        self._touch()
+        self._touch(len(self.lines) - 1)
 
     def pop(self) -> None:
         """Remove the last line."""
-        self._touch()
+        self._touch(len(self.lines) - 1)
         self.lines.pop()
         self._starts.pop()
 
@@ -112,6 +79,27 @@ class TextRows:
         self.lines.clear()
         self._starts.clear()
         self._changed_from = 0
+        self.top = self.read = Place(0, 0)
+
+    def replace(self, changes: Iterable[Change]) -> None:
+        """Show stretches of lines in another way; they come in order and don't overlap.
+
+        The new lines are laid out here unless they are for this width already.
+        """
+        lines: list[Line] = []
+        top, read, done = self.top, self.read, 0
+        for change in changes:
+            lines += self.lines[done : change.first]
+            top, read = (
+                self._moved(place, now, change, len(lines))
+                for place, now in ((self.top, top), (self.read, read))
+            )
+            lines += change.lines
+            self._touch(change.first)
+            done = change.last
+        lines += self.lines[done:]
+        self.lines, self.top, self.read = lines, top, read
+        self._count()
 
     def take_changes(self) -> int:
         """The first line that changed since the last call; none before it did."""
@@ -121,11 +109,9 @@ class TextRows:
     def rewrap(self, width: int) -> None:
         """Wrap everything for rows of `width` cells."""
         self.width = width
-        row, self._starts = 0, []
         for line in self.lines:
             line.lay_out(width)
-            self._starts.append(row)
-            row += len(line.rows)
+        self._count()
 
     def find(self, row: int) -> tuple[int, int]:
         """The line a row belongs to, and which of that line's rows it is."""
@@ -162,7 +148,28 @@ class TextRows:
         number, part = self.find(row)
         line = self.lines[number]
         start, end = line.rows[part]
-        return Place(number, min(end, start + max(0, character - (line.hang if part else 0))))
+        return Place(number, min(end, start + max(0, character - (len(line.hang) if part else 0))))
 
-    def _touch(self) -> None:
-        self._changed_from = min(self._changed_from, len(self.lines) - 1)
+    def _moved(self, place: Place, now: Place, change: Change, first: int) -> Place:
+        """Where a place is after a change whose lines start at `first`. now: after earlier ones."""
+        if place.line < change.first:
+            return now
+        if place.line >= change.last:
+            return Place(place.line + first + len(change.lines) - change.last, place.offset)
+        newlines = sum(
+            line.source.count("\n") + 1 for line in self.lines[change.first : place.line]
+        )
+        for number, line in enumerate(change.lines):
+            newlines -= line.source.count("\n") + 1
+            if newlines < 0:
+                return Place(first + number, min(place.offset, len(line.drawn)))
+        return Place(first + max(0, len(change.lines) - 1), 0)
+
+    def _count(self) -> None:
+        row, self._starts = 0, []
+        for line in self.lines:
+            self._starts.append(row)
+            row += len(line.rows)
+
+    def _touch(self, line: int) -> None:
+        self._changed_from = min(self._changed_from, line)

@@ -1,90 +1,64 @@
-"""A chat's text, drawn line by line: fast to append to, and never markup."""
+"""A chat's text, drawn line by line: fast to append to, and never markup.
+
+Answers that are over are set in type as Markdown on a thread of their own; what is being written
+is styled lightly, line by line, by the same renderer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+import asyncio
+from math import inf
 
 from rich.segment import Segment
-from rich.style import Style
-from textual.cache import LRUCache
 from textual.geometry import Offset, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.worker import Worker
 
 from dspark_tui.glyphs import DEFAULT, Glyphs
 from dspark_tui.widgets.chat_text import ChatText
 from dspark_tui.widgets.lightmark import Mark
-from dspark_tui.widgets.text_rows import Line, Place
+from dspark_tui.widgets.line_painter import LinePainter, highlighted
+from dspark_tui.widgets.mark_styles import MarkStyles
+from dspark_tui.widgets.typesetting import set_drafts
 from dspark_tui.wrap import cut
 
-STRIPS_KEPT = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One prompt or answer of a stored chat. role: "user" or "assistant"."""
-
-    role: str
-    text: str
-    footer: str = ""
-    marked: str | None = None
+RECALLED_ROWS = 1_000
+"""Brought back at a time when the reader reaches the first line that is laid out."""
 
 
 class Transcript(ScrollView):
     """Follows the end while the reader is there, and stays put when they are not."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{mark}" for mark in Mark} | {
-        "transcript--below",
-        "transcript--thumb",
-    }
     DEFAULT_CSS = """
     Transcript {
         padding: 0 0 0 1;
         overflow-x: hidden;
         overflow-y: scroll;  /* always scrollable, with a bar of our own */
         scrollbar-size-vertical: 0;
-        & > .transcript--sign { color: $role-sign; }
-        & > .transcript--heading {
-            color: $role-heading;
-            text-style: $role-heading-style;
-        }
-        & > .transcript--bullet { color: $role-bullet; }
-        & > .transcript--bold { text-style: bold; }
-        & > .transcript--emphasis { text-style: italic; }
-        & > .transcript--code { color: $role-code; }
-        & > .transcript--fence {
-            color: $role-fence;
-            background: $role-fence-background;
-        }
-        & > .transcript--user { color: $role-user; text-style: bold; }
-        & > .transcript--note { color: $role-dim; }
-        & > .transcript--footer { color: $role-dim; }
-        & > .transcript--marked { color: $role-warning; }
-        & > .transcript--thumb { color: $role-dim; }
-        & > .transcript--below {
-            color: $role-below;
-            background: $role-below-background;
-        }
     }
     """
 
     def __init__(
-        self, *, glyphs: Glyphs = DEFAULT, follow_key: str = "G", id: str | None = None
+        self,
+        *,
+        glyphs: Glyphs = DEFAULT,
+        follow_key: str = "G",
+        thought_key: str = "",
+        id: str | None = None,
     ) -> None:
-        """follow_key: how the key is called that goes to the end."""
+        """Keys are given by name: what goes to the end, what shows thoughts whole."""
         super().__init__(id=id)
         self._follow_key = follow_key
         self._glyphs = glyphs
-        self._text = ChatText(glyphs)
-        self._strips: LRUCache[int, list[Strip]] = LRUCache(STRIPS_KEPT)
-        self._styles: dict[str, Style] = {}
+        self._text = ChatText(glyphs, thought_key)
+        self._painter: LinePainter | None = None
+        self._typesetting: Worker[None] | None = None
         self._selection: Selection | None = None
+        self._unselected = asyncio.Event()
+        self._unselected.set()
         self._following = True
-        self._top = Place(0, 0)  # what the reader last scrolled to
-        self._read = Place(0, 0)  # the last row they have seen
         self._fitted = Size(0, 0)  # what the rows were wrapped for
 
     @property
@@ -95,7 +69,7 @@ class Transcript(ScrollView):
     @property
     def new_lines(self) -> int:
         """Rows that came below the view since the reader left the end."""
-        return 0 if self._following else self._text.height - 1 - self._text.row(self._read)
+        return 0 if self._following else self._text.height - 1 - self._text.row(self._text.read)
 
     def add_user(self, text: str) -> None:
         """Show what the person sent."""
@@ -115,23 +89,15 @@ class Transcript(ScrollView):
     def end_answer(self, footer: str = "", marked: str | None = None) -> None:
         """Close the answer. marked: why it is not whole, e.g. "stopped" or "interrupted"."""
         self._text.end_answer(footer, marked)
+        if self._following:
+            self._text.forget()
         self._settle()
+        self._set_in_type()
 
     def note(self, text: str) -> None:
         """Add a dim status line, below the answer if one is being written."""
         self._text.note(text)
         self._settle()
-
-    def load(self, turns: Iterable[Turn]) -> None:
-        """Replace everything with a stored chat, at its end."""
-        self._text.clear()
-        for turn in turns:
-            if turn.role == "user":
-                self._text.add_user(turn.text)
-            else:
-                self._text.append(turn.text)
-                self._text.end_answer(turn.footer, turn.marked)
-        self.follow()
 
     def clear(self) -> None:
         """Remove everything."""
@@ -144,22 +110,50 @@ class Transcript(ScrollView):
         self._settle()
         self.refresh()
 
+    def go_to_start(self) -> None:
+        """Go to the first line of all that was said."""
+        self._text.recall(inf)
+        self._settle()
+        self.scroll_home(animate=False)
+        self._set_in_type()
+
+    def toggle_thoughts(self) -> None:
+        """Show the models' reasoning whole, or as a line each."""
+        self._text.toggle_thoughts()
+        self._settle()
+
     def last_answer(self) -> str:
-        """Source text of the latest answer, "" if there is none."""
+        """Source text of the latest answer without its reasoning, "" if there is none."""
         return self._text.last_answer()
 
     def source_text(self) -> str:
         """Source text of the whole chat, prompts quoted."""
         return self._text.source_text()
 
+    def _set_in_type(self) -> None:
+        """Have finished answers set in type; if that is under way, it takes new ones in."""
+        if self._fitted and (self._typesetting is None or self._typesetting.is_finished):
+            self._typesetting = self.run_worker(self._set_drafts(), exit_on_error=False)
+
+    async def _set_drafts(self) -> None:
+        while drafts := self._text.drafts():
+            width = self._text.width
+            done = await set_drafts(drafts, width)
+            await self._unselected.wait()  # what is selected must not move
+            if width == self._text.width:
+                self._text.set_in_type(done)
+                self._settle()
+
     def _settle(self) -> None:
-        """Take new text into account, once, and keep the end in view if it is followed."""
+        """Take new text into account, once, and keep in view what was."""
         changed = self._text.take_changes()
-        for line in [line for line in self._strips.keys() if line >= changed]:  # noqa: SIM118
-            self._strips.discard(line)
+        if self._painter is not None:
+            self._painter.forget_from(changed)
         grew = self._resize_text()
         if self._following:
             self._scroll_to_row(self.max_scroll_y)
+        else:
+            self._scroll_to_row(self._text.row(self._text.top))
         if grew or not self._following:
             self.refresh()
         elif self._text.lines:
@@ -184,11 +178,18 @@ class Transcript(ScrollView):
         super().watch_scroll_y(old_value, new_value)
         if self.size != self._fitted:
             return  # Textual keeps the view in bounds during a resize; the reader did not scroll
-        row = round(new_value)
+        text, row = self._text, round(new_value)
         self._following = row >= self.max_scroll_y
-        self._top = self._text.place(row)
-        bottom = self._text.place(row + self.size.height - 1)
-        self._read = bottom if self._following else max(self._read, bottom)
+        text.top = text.place(row)
+        bottom = text.place(row + self.size.height - 1)
+        text.read = bottom if self._following else max(text.read, bottom)
+        if row == 0 and text.earlier and not self._following:
+            self.call_next(self._recall)
+
+    def _recall(self) -> None:
+        self._text.recall(RECALLED_ROWS)
+        self._settle()
+        self._set_in_type()
 
     def on_resize(self) -> None:
         width = self.size.width - 1  # the last column is the scrollbar's
@@ -196,19 +197,25 @@ class Transcript(ScrollView):
             return
         if width != self._text.width:
             self._text.rewrap(width)
-            self._strips.clear()
+            self._painter = None
         self._resize_text()
-        self._scroll_to_row(self.max_scroll_y if self._following else self._text.row(self._top))
+        self._scroll_to_row(
+            self.max_scroll_y if self._following else self._text.row(self._text.top)
+        )
         self._fitted = self.size
         self.refresh()
+        self._set_in_type()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._strips.clear()
-        self._styles.clear()
+        self._painter = None
 
     def selection_updated(self, selection: Selection | None) -> None:
         self._selection = selection
+        if selection is None:
+            self._unselected.set()
+        else:
+            self._unselected.clear()
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -221,65 +228,38 @@ class Transcript(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         row = round(self.scroll_y) + y
+        painter, text = self._painter_now(), self._text
         if y == self.size.height - 1 and self.new_lines:
-            return self._below()
-        if row >= self._text.height:
-            return Strip.blank(self.size.width, self._style(Mark.TEXT))
-        number, part = self._text.find(row)
-        if number not in self._strips:
-            self._strips[number] = self._draw(self._text.lines[number], row - part)
-        strip = self._strips[number][part]
+            return self._below(painter)
+        if row >= text.height:
+            return Strip.blank(self.size.width, painter.style(Mark.TEXT))
+        number, part = text.find(row)
+        strip = painter.strips(number, text.lines[number], row - part, text.width)[part]
         span = None if self._selection is None else self._selection.get_span(row)
         if span is not None:
-            strip = self._highlight(strip, *span)
-        return strip if self._following else self._with_thumb(strip, y)
+            style = self.screen.get_component_rich_style("screen--selection")
+            strip = highlighted(strip, *span, style)
+        return strip if self._following else self._with_thumb(strip, y, painter)
 
-    def _with_thumb(self, strip: Strip, y: int) -> Strip:
+    def _painter_now(self) -> LinePainter:
+        if self._painter is None:
+            ground = self.background_colors[1]
+            styles = MarkStyles(self.app.theme_variables, self.rich_style, ground)
+            self._painter = LinePainter(styles)
+        return self._painter
+
+    def _with_thumb(self, strip: Strip, y: int, painter: LinePainter) -> Strip:
         """The row with its part of the scrollbar, which only shows away from the end."""
         height, total = self.size.height, self._text.height
         length = max(1, height * height // total)
         top = round(self.scroll_y * (height - length) / max(1, self.max_scroll_y))
         if not top <= y < top + length:
             return strip
-        thumb = Strip([Segment(self._glyphs.thumb, self._style("thumb"))], 1)
+        thumb = Strip([Segment(self._glyphs.thumb, painter.chrome("dim"))], 1)
         return Strip.join([strip.crop(0, self._text.width), thumb])
 
-    def _highlight(self, strip: Strip, start: int, end: int) -> Strip:
-        style = self.screen.get_component_rich_style("screen--selection")
-        position, segments = 0, []
-        for text, own, _ in strip:
-            first = max(0, start - position)
-            last = len(text) if end == -1 else max(first, end - position)
-            segments.append(Segment(text[:first], own))
-            segments.append(Segment(text[first:last], (own or Style()) + style))
-            segments.append(Segment(text[last:], own))
-            position += len(text)
-        return Strip([segment for segment in segments if segment.text])
-
-    def _below(self) -> Strip:
+    def _below(self, painter: LinePainter) -> Strip:
         count = self.new_lines
         noun = "line" if count == 1 else "lines"
         text = f" {self._glyphs.below} {count} new {noun} below   {self._follow_key} follows again"
-        return Strip([Segment(cut(text, self.size.width), self._style("below"))])
-
-    def _draw(self, line: Line, first_row: int) -> list[Strip]:
-        """The line's rows as they are painted, each knowing its place for the mouse's selection."""
-        runs = line.runs
-        fenced = bool(runs) and runs[0].mark is Mark.FENCE
-        filler = self._style(Mark.FENCE if fenced else Mark.TEXT)
-        strips = []
-        for number, (start, end) in enumerate(line.rows):
-            segments = [Segment(" " * line.hang, filler)] if number and line.hang else []
-            for run in runs:
-                text = line.drawn[max(run.start, start) : min(run.end, end)]
-                if text:
-                    segments.append(Segment(text, self._style(run.mark)))
-            strip = Strip(segments).adjust_cell_length(self._text.width, filler)
-            strip = strip.adjust_cell_length(self._text.width + 1, self._style(Mark.TEXT))
-            strips.append(strip.apply_offsets(0, first_row + number))
-        return strips
-
-    def _style(self, name: str) -> Style:
-        if name not in self._styles:
-            self._styles[name] = self.get_component_rich_style(f"transcript--{name}")
-        return self._styles[name]
+        return Strip([Segment(cut(text, self.size.width), painter.chrome("below"))])

@@ -19,7 +19,6 @@ from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.pane_grid import Layout, Plan, plan
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
-from dspark_tui.widgets.transcript import Turn as Stored
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
 
 
@@ -384,7 +383,10 @@ async def test_themes_change_under_hundreds_of_blocks(open_bench: OpenBench) -> 
     async with open_bench() as bench:
         transcript = bench.pane(1).transcript
         bench.pane(1).add_class("-spoken")
-        transcript.load(Stored("assistant", f"# block {n}\n- `code`\n") for n in range(600))
+        for n in range(600):
+            transcript.append(f"# block {n}\n- `code`\n")
+            transcript.end_answer()
+        await bench.until(lambda: "paper" in bench.app.available_themes)
         colours = set()
         for theme in ("paper", "ember"):
             bench.app.theme = theme

@@ -14,8 +14,9 @@ from textual.selection import Selection
 from wcwidth import wcswidth
 
 from dspark_tui import glyphs
-from dspark_tui.widgets.text_rows import Line
-from dspark_tui.widgets.transcript import Transcript, Turn
+from dspark_tui.widgets.line_painter import LinePainter
+from dspark_tui.widgets.lines import PlainLine
+from dspark_tui.widgets.transcript import Transcript
 from tests.tui.stage import Stage, lines
 
 FENCE = [
@@ -46,6 +47,19 @@ async def wheel(pilot: Pilot[None], view: Transcript, clicks: int) -> None:
         event = kind(view, 2, 2, 0, 0, 0, False, False, False, 2, 2)
         view.post_message(event)
         await pilot.pause()
+
+
+def answer(view: Transcript, text: str, footer: str = "", marked: str | None = None) -> None:
+    """A whole answer, as one that is stored."""
+    view.begin_answer()
+    view.append(text)
+    view.end_answer(footer, marked)
+
+
+async def finished(pilot: Pilot[None]) -> None:
+    """Wait until what was said is set in type and painted."""
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
 
 
 def shown(view: Transcript) -> str:
@@ -246,14 +260,11 @@ async def test_an_unfinished_answer_says_why_and_loses_nothing() -> None:
 
 
 async def test_a_stored_chat_loads_at_its_end_and_clears_to_nothing() -> None:
-    turns = [
-        Turn("user", "first\nsecond"),
-        Turn("assistant", "answer\n" * 40 + "the end", "9 tok"),
-        Turn("user", "more"),
-        Turn("assistant", "cut", "", "stopped"),
-    ]
     async with staged() as (view, pilot):
-        view.load(turns)
+        view.add_user("first\nsecond")
+        answer(view, "answer\n" * 40 + "the end", "9 tok")
+        view.add_user("more")
+        answer(view, "cut", "", "stopped")
         await pilot.pause()
         assert view.following
         assert view.last_answer() == "cut"
@@ -266,7 +277,7 @@ async def test_a_stored_chat_loads_at_its_end_and_clears_to_nothing() -> None:
 
 async def test_text_loaded_before_the_first_layout_is_laid_out() -> None:
     early = Transcript()
-    early.load([Turn("assistant", "word " * 200)])
+    answer(early, "word " * 200)
     async with staged(view=early) as (view, pilot):
         await pilot.pause()
         assert view.virtual_size.height > 20
@@ -306,17 +317,18 @@ async def test_an_append_wraps_one_line_and_lays_out_no_screen(
 ) -> None:
     """However long the chat is: this is what keeps eight streaming panes cheap."""
     async with staged() as (view, pilot):
-        view.load([Turn("assistant", "some words here\n" * 500)])
+        answer(view, "some words here\n" * 500)
+        await finished(pilot)
         view.begin_answer()
         await pilot.pause()
         wrapped: list[str] = []
-        real = Line.lay_out
+        real = PlainLine.lay_out
 
-        def lay_out(line: Line, width: int) -> None:
+        def lay_out(line: PlainLine, width: int) -> None:
             wrapped.append(line.source)
             real(line, width)
 
-        monkeypatch.setattr(Line, "lay_out", lay_out)
+        monkeypatch.setattr(PlainLine, "lay_out", lay_out)
         layouts: list[object] = []
         pilot.app.screen.screen_layout_refresh_signal.subscribe(view, layouts.append)
         view.append("tail\nanother")
@@ -328,13 +340,13 @@ async def test_an_append_wraps_one_line_and_lays_out_no_screen(
 async def test_only_rows_in_view_are_styled(monkeypatch: pytest.MonkeyPatch) -> None:
     async with staged() as (view, pilot):
         drawn: list[str] = []
-        real = Transcript._draw
+        real = LinePainter._paint
         monkeypatch.setattr(
-            Transcript,
-            "_draw",
-            lambda self, line, row: drawn.append(line.source) or real(self, line, row),
+            LinePainter,
+            "_paint",
+            lambda self, line, *rest: drawn.append(line.source) or real(self, line, *rest),
         )
-        view.load([Turn("assistant", "\n".join(f"line {n}" for n in range(500)))])
+        view.append("\n".join(f"line {n}" for n in range(500)))
         await pilot.pause()
         assert 0 < len(drawn) <= 2 * view.size.height
         assert drawn[-1] == "line 499"
