@@ -18,6 +18,8 @@ from dspark_tui.toml_source import Place, TomlSource
 
 TABLES = ("prompt", "inputs", "defaults", "params", "assert")
 PROMPT_KEYS = ("name", "text")
+PARAM_KEYS = tuple(key for key in FIELDS if key != "engine")
+"""All cells are asked of one engine: the one batch is what an experiment is for."""
 ASSERT_KEYS = ("name", "ignore_case", *Demand)
 
 
@@ -64,12 +66,12 @@ class Reader:
         base = self._updated(
             PaneParams(), self._source.document.get("defaults", {}), Place("defaults")
         )
-        tables = self._source.tables("params", FIELDS)
+        tables = self._source.tables("params", PARAM_KEYS)
         sets = [self._updated(base, table, place) for place, table in tables] or [base]
         return tuple(replace(params, name=params.name or _name(params, base)) for params in sets)
 
     def _updated(self, base: PaneParams, values: Any, place: Place) -> PaneParams:
-        for key, value in self._source.table(values, FIELDS, place).items():
+        for key, value in self._source.table(values, PARAM_KEYS, place).items():
             try:
                 base = updated(base, {key: value})
             except ParamError as error:

@@ -10,7 +10,7 @@ from dspark_tui.answer import Answer, aggregate
 from dspark_tui.client import ClientError, EngineClient
 from dspark_tui.config import Settings
 from dspark_tui.experiment import Cell, Experiment
-from dspark_tui.experiment_board import Board, Entry
+from dspark_tui.experiment_board import Board, Entry, State
 from dspark_tui.experiment_results import Results
 from dspark_tui.experiment_rows import RowMaker, columns_of
 from dspark_tui.experiment_run import run_cells, slots_of
@@ -27,8 +27,9 @@ class Trial:
     running: also while it waits for the engine. problem: one line on why it ended early, or "".
     """
 
-    def __init__(self, experiment: Experiment, out: Path) -> None:
+    def __init__(self, experiment: Experiment, out: Path, link: EngineLink) -> None:
         """out: the file of the results. Raises ResultError if it can't be that."""
+        self.link = link
         self.table = ResultTable(out, columns_of(experiment))
         self.table.rows()
         self.board = Board(experiment)
@@ -42,12 +43,18 @@ class Trial:
         """Of the answers of the latest run."""
         return aggregate(self._answers)
 
-    async def run(self, link: EngineLink) -> None:
+    @property
+    def complete(self) -> bool:
+        """Are all cells answered?"""
+        return self.board.count(State.ANSWERED) == self.board.experiment.count
+
+    async def run(self) -> None:
         """Ask for what is missing. What goes wrong becomes the problem."""
         self.running, self.problem, self._answers = True, "", []
         try:
-            await link.ready.wait()
-            await self._run(link.client)
+            self.link.revive()
+            await self.link.ready.wait()
+            await self._run(self.link.client)
         except (ClientError, ResultError) as error:
             self.problem = str(error)
         except Exception:

@@ -20,6 +20,7 @@ from dspark_tui.experiment_inputs import PRODUCT, ZIP
 from dspark_tui.experiment_paths import candidates, completed, is_experiment, is_table
 from dspark_tui.experiment_trial import Trial
 from dspark_tui.foreign import drawable
+from dspark_tui.link import EngineLink
 from dspark_tui.result_table import ResultError
 from dspark_tui.screens.form import Form
 from dspark_tui.session import Conversation
@@ -62,10 +63,10 @@ class ExperimentForm(Form[Trial | None]):
 
     BINDINGS: ClassVar = [Binding("escape,ctrl+c", "leave")]
 
-    def __init__(self, draft: str, panes: Sequence[Conversation]) -> None:
-        """panes: whose parameters are the draft's parameter sets."""
+    def __init__(self, draft: str, panes: Sequence[Conversation], link: EngineLink) -> None:
+        """panes: whose parameters are the draft's parameter sets. link: to the engine to ask."""
         super().__init__()
-        self._draft, self._panes = draft, panes
+        self._draft, self._panes, self._link = draft, panes, link
         self._candidates: list[str] = []  # as they are listed
         self._suggested = ""  # the results' file as it was filled in last
 
@@ -137,7 +138,7 @@ class ExperimentForm(Form[Trial | None]):
         try:
             experiment = await asyncio.to_thread(self._experiment)
             out = Path(self._value("results")).expanduser()
-            self.dismiss(await asyncio.to_thread(Trial, experiment, out))
+            self.dismiss(await asyncio.to_thread(Trial, experiment, out, self._link))
         except (FileError, ResultError) as error:
             self.query_one("#problem", Static).update(drawable(str(error)))
 
@@ -162,7 +163,7 @@ class ExperimentForm(Form[Trial | None]):
             try:
                 size = (await asyncio.to_thread(self._experiment)).size
             except FileError as error:
-                problem = str(error)
+                problem = str(error) if typed else ""
         self.query_one("#size", Static).update(size)
         self.query_one("#problem", Static).update(drawable(problem))
 

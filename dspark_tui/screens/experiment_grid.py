@@ -15,7 +15,6 @@ from dspark_tui.experiment_board import RATINGS, Entry, State
 from dspark_tui.experiment_trial import Trial
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
-from dspark_tui.link import EngineLink
 from dspark_tui.parts import grouped
 from dspark_tui.paths import tilde
 from dspark_tui.result_table import ResultError
@@ -24,7 +23,8 @@ from dspark_tui.screens.export import ExportForm
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.fields import LineBox
 from dspark_tui.widgets.grid_view import GridView
-from dspark_tui.widgets.keys import act_on_key, key_line
+from dspark_tui.widgets.key_lines import KeyLines
+from dspark_tui.widgets.keys import act_on_key
 
 LOOK_PERIOD = 0.2
 """Seconds between two looks at the cells and at the engine."""
@@ -62,11 +62,11 @@ BAR = (
     ("f", "failed"),
     ("u", "unrated"),
     ("w", "export"),
-    ("^C", "stop"),
-    ("r", "resume"),
-    ("n", "new"),
     ("Esc", "back"),
 )
+RUNNING_BAR = (*BAR, ("^C", "stop"))
+STOPPED_BAR = (*BAR, ("r", "resume"), ("n", "new"))
+COMPLETE_BAR = (*BAR, ("n", "new"))
 
 
 class FilterLine(LineBox):
@@ -82,11 +82,14 @@ class FilterLine(LineBox):
 class ExperimentGrid(Screen[bool]):
     """Gives True when the person wants to set up another experiment."""
 
-    def __init__(self, trial: Trial, link: EngineLink, glyphs: Glyphs) -> None:
+    AUTO_FOCUS: ClassVar = ""  # keys are the grid's, unless the filter is open
+
+    def __init__(self, trial: Trial, glyphs: Glyphs) -> None:
         super().__init__()
-        self._trial, self._link, self._glyphs = trial, link, glyphs
+        self._trial, self._link, self._glyphs = trial, trial.link, glyphs
         self._grid = GridView(trial.board, glyphs)
         self._panel = BatchPanel(glyphs=glyphs)
+        self._keys = KeyLines(BAR, id="keys")
         self._mode: Mode | None = None  # of the panel; None lets the terminal's height decide
         self._drawn = -1
 
@@ -96,11 +99,10 @@ class ExperimentGrid(Screen[bool]):
         yield Static(id="detail", markup=False)
         yield FilterLine(id="filter", compact=True, placeholder="in the answer or its inputs")
         yield self._panel
-        yield Static(key_line(BAR), id="keys")
+        yield self._keys
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-        self.set_focus(None)
         self._look()
         self.set_interval(LOOK_PERIOD, self._look)
 
@@ -131,6 +133,7 @@ class ExperimentGrid(Screen[bool]):
             self._drawn = board.version
             self._grid.show()
         self.query_one("#heading", Static).update(drawable(self._heading()))
+        self._keys.show(self._bar)
         self._panel.show(self._link.live, self._link.now())
 
     def _heading(self) -> str:
@@ -157,8 +160,13 @@ class ExperimentGrid(Screen[bool]):
             return "running"
         if trial.problem:
             return f"{trial.problem} (r resumes)"
-        missing = trial.board.experiment.count - trial.board.count(State.ANSWERED)
-        return "stopped, r resumes" if missing else "complete"
+        return "complete" if trial.complete else "stopped, r resumes"
+
+    @property
+    def _bar(self) -> tuple[tuple[str, str], ...]:
+        if self._trial.running:
+            return RUNNING_BAR
+        return COMPLETE_BAR if self._trial.complete else STOPPED_BAR
 
     def _describe(self) -> None:
         """Redo the lines around the grid: how it is seen, and the cell under the cursor."""
@@ -246,10 +254,8 @@ class ExperimentGrid(Screen[bool]):
 
     def action_run(self) -> None:
         """Ask for what is missing."""
-        if not self._trial.running:
-            if self._link.failed:
-                self.app.run_worker(self._link.restart(), group="restart", exclusive=True)
-            task = self._trial.run(self._link)
+        if not self._trial.running and not self._trial.complete:
+            task = self._trial.run()
             self.app.run_worker(task, group=WORKERS, exclusive=True, exit_on_error=False)
 
     def action_stop(self) -> None:

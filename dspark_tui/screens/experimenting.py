@@ -8,6 +8,7 @@ from dspark_tui.screens.desk import Desk
 
 if TYPE_CHECKING:
     from dspark_tui.experiment_trial import Trial
+    from dspark_tui.screens.experiment_grid import ExperimentGrid
 
 
 class Experimenting(Desk):
@@ -24,15 +25,17 @@ class Experimenting(Desk):
     def _set_up(self) -> None:
         from dspark_tui.screens.experiment import ExperimentForm
 
-        form = ExperimentForm(self.composer.text, self.session.recipients())
+        panes = self.session.recipients()
+        link = self.engines.of(panes[0].params.engine)
+        form = ExperimentForm(self.composer.text, panes, link)
         self.app.push_screen(form, self._start)
 
     def _start(self, trial: Trial | None) -> None:
         if trial is not None:
             self._trial = trial
-            self._show(trial)
+            self._show(trial).action_run()
 
-    def _show(self, trial: Trial) -> None:
+    def _show(self, trial: Trial) -> ExperimentGrid:
         from dspark_tui.screens.experiment_grid import ExperimentGrid
 
         def shown(another: bool | None) -> None:
@@ -41,4 +44,6 @@ class Experimenting(Desk):
             elif trial.running:
                 self.say(f"the experiment goes on; {self.key('experiment')} shows it")
 
-        self.app.push_screen(ExperimentGrid(trial, self.link, self.glyphs), shown)
+        grid = ExperimentGrid(trial, self.glyphs)
+        self.app.push_screen(grid, shown)
+        return grid

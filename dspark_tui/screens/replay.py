@@ -16,7 +16,7 @@ from dspark_tui.glyphs import Glyphs
 from dspark_tui.parts import grouped
 from dspark_tui.player import Player
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
-from dspark_tui.widgets.keys import key_line
+from dspark_tui.widgets.key_lines import KeyLines
 
 FRAME_PERIOD = 0.1
 STEPS = 50
@@ -66,7 +66,7 @@ class Replay(Screen[None]):
         yield self._panel
         yield self._verdict
         yield self._position
-        yield Static(key_line(KEYS), id="keys")
+        yield KeyLines(KEYS, id="keys")
 
     def on_mount(self) -> None:
         self._panel.mode = Mode.FULL

@@ -202,7 +202,5 @@ class GridView(ScrollView, can_focus=False):
         return Piece(self._glyphs.rule, "rule")
 
     def _style(self, piece: Piece) -> Style:
-        style = self.get_component_rich_style(f"grid-view--{piece.style}")
-        if piece.cursor:
-            style += self.get_component_rich_style("grid-view--cursor", partial=True)
-        return style
+        cursor = ("grid-view--cursor",) * piece.cursor
+        return self.get_component_rich_style(*cursor, f"grid-view--{piece.style}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from textual import events
-from textual.content import Content
 from textual.widget import Widget
 
 from dspark_tui.textual_private import forward
@@ -36,9 +35,3 @@ def type_again(widget: Widget, event: events.Key) -> None:
     event.stop()
     event.prevent_default()
     forward(widget.app.focused or widget.app.screen, event)
-
-
-def key_line(keys: Iterable[tuple[str, str]]) -> Content:
-    """Keys and what they do, as a screen's bottom line shows them."""
-    entries = (Content.assemble((key, "bold $primary"), f" {words}   ") for key, words in keys)
-    return Content.assemble(" ", *entries)
