@@ -1,0 +1,125 @@
+"""The stored sessions, and the one that is open here and therefore nowhere else."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dspark_tui.journal import Journal
+from dspark_tui.params import PaneParams
+from dspark_tui.saver import Saver
+from dspark_tui.session import Session, Target
+from dspark_tui.store_rows import Stored, WorkspaceRow
+from dspark_tui.turns import new_id
+from dspark_tui.workspace import View, restored
+
+log = logging.getLogger(__name__)
+
+
+class Lock:
+    """A file that one process at a time holds, however that process ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, BlockingIOError if somebody holds it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session in use."""
+
+    session: Session
+    view: View
+    journal: Journal
+
+
+class Workspaces:
+    """Opens sessions, one at a time. saver: the store they are in."""
+
+    def __init__(self, path: Path) -> None:
+        self.saver = Saver(path)
+        self._locks = path.parent / "locks"
+        self._lock: Lock | None = None
+        if self.saver.writable:
+            self._end_abandoned()
+
+    def begin(self, panes: Iterable[PaneParams], target: Target) -> Opened:
+        """A new one; it gets a place on disk once something is said in it."""
+        workspace = WorkspaceRow(new_id(), "", time.time(), "")
+        self._hold(workspace.id)
+        return self._opened(Session(panes, target), View(), workspace)
+
+    def latest(self) -> Opened | None:
+        """The one used last; None if there is none or another instance has it."""
+        id = self.saver.now(lambda store: store.latest())
+        return None if id is None else self.open(id)
+
+    def open(self, id: int) -> Opened | None:
+        """The one with that id instead of the present one; None if another instance has it."""
+        if not self._hold(id):
+            return None
+        stored = self.saver.now(lambda store: store.load(id))
+        return None if stored is None else self._restored(stored)
+
+    def in_use(self, id: int) -> bool:
+        """Does some instance have it open?"""
+        try:
+            Lock(self._locks / str(id)).release()
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        """Save what is left and let go of everything."""
+        self.saver.close()
+        self._release()
+
+    def _restored(self, stored: Stored) -> Opened:
+        session, view = restored(stored)
+        opened = self._opened(session, view, stored.workspace)
+        journal = Journal.of_stored(self.saver, session, stored.workspace)
+        return Opened(opened.session, view, journal)
+
+    def _opened(self, session: Session, view: View, workspace: WorkspaceRow) -> Opened:
+        session.history = self.saver.now(lambda store: store.prompts())
+        return Opened(session, view, Journal(self.saver, session, workspace))
+
+    def _hold(self, id: int) -> bool:
+        """Have it to ourselves, and the one before no longer. False if somebody has it."""
+        try:
+            lock = Lock(self._locks / str(id)) if self.saver.writable else None
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            log.warning("no lock for session %d: %s", id, error)
+            lock = None
+        self._release()
+        self._lock = lock
+        return True
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _end_abandoned(self) -> None:
+        """Mark what killed instances were still receiving."""
+        for id in self.saver.now(lambda store: store.unfinished()):
+            if not self.in_use(id):
+                self.saver.now(lambda store, id=id: store.mark_interrupted(id))  # type: ignore[misc]

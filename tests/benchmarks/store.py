@@ -1,0 +1,80 @@
+"""A database of 1,000 sessions and 200,000 messages: first paint, search, a save, a deletion."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dspark_tui.store import Store
+from dspark_tui.store_rows import PaneRow, Row, TurnRow, WorkspaceRow
+
+SESSIONS = int(os.environ.get("BENCH_SESSIONS", "1000"))
+TURNS = 100
+"""In each session; a turn is two messages."""
+
+WORDS = 4000
+RARE = "quizzaciously"
+
+
+def filled(path: Path) -> None:
+    """Write it: a vocabulary with a long tail, answers of 30 to 90 words."""
+    draw = random.Random(7)
+    letters = "etaoinshrdlucmfwypvbgk"
+    vocabulary = ["".join(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(WORDS)]
+    weights = [1 / (rank + 1) for rank in range(WORDS)]
+    store = Store.open(path)
+    for session in range(1, SESSIONS + 1):
+        store.save(rows(session, lambda n: " ".join(draw.choices(vocabulary, weights, k=n)), draw))
+    store.close()
+
+
+def rows(session: int, text: Callable[[int], str], draw: random.Random) -> list[Row]:
+    first = session * TURNS
+    found: list[Row] = [
+        WorkspaceRow(session, f"session {session}", float(session), "{}"),
+        PaneRow(session, session, 1, "{}", first + TURNS - 1),
+    ]
+    for turn in range(first, first + TURNS):
+        answer = text(draw.randint(30, 90))
+        if turn % (TURNS * 100) == 50:
+            answer += f" {RARE}"
+        parent = turn - 1 if turn > first else None
+        found.append(TurnRow(turn, session, parent, text(12), answer, "done", "", "", None, True))
+    return found
+
+
+def timed(name: str, work: Callable[[], object]) -> None:
+    start = time.perf_counter()
+    result = work()
+    took = 1000 * (time.perf_counter() - start)
+    size = f"{len(result)} found" if isinstance(result, list) else ""
+    print(f"| {name} | {took:.1f} ms | {size} |")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sessions.db"
+        start = time.perf_counter()
+        filled(path)
+        print(
+            f"{SESSIONS} sessions, {2 * SESSIONS * TURNS} messages, "
+            f"{path.stat().st_size / 1e6:.0f} MB, written in {time.perf_counter() - start:.0f} s"
+        )
+        print("| what | time | |\n|---|---|---|")
+        store = Store.open(path)
+        timed("open and load the latest", lambda: store.load(store.latest() or 0))
+        timed("list all sessions", store.listed)
+        timed("earlier prompts", store.prompts)
+        for text in (RARE, "the", "e", "ta oin", "no such words at all"):
+            timed(f"search {text!r}", lambda text=text: store.search(text))  # type: ignore[misc]
+        timed("delete a session", lambda: store.delete_workspace(3))
+        store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
