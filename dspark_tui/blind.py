@@ -9,10 +9,13 @@ from dspark_tui.session import Session
 
 
 def hide(session: Session, seed: int) -> None:
-    """Shuffle the panes, the same way for the same seed, and call them A, B, C."""
+    """Shuffle the panes, the same way for the same seed, and call them A, B, C.
+
+    Marks go: they would tell who is who.
+    """
     Random(seed).shuffle(session.panes)
     for letter, pane in zip(ascii_uppercase, session.panes, strict=False):
-        pane.alias = letter
+        pane.alias, pane.marked = letter, False
 
 
 def reveal(session: Session) -> None:

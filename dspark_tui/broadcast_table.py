@@ -11,7 +11,10 @@ from dspark_tui.broadcasts import Broadcast, Reply
 from dspark_tui.foreign import drawable
 from dspark_tui.wrap import cut
 
-NAME_WIDTH = 22
+NAME_WIDTHS = 20, 40
+"""The least and the most columns a pane's name gets."""
+VOTED = "  voted"
+
 CSV_COLUMNS = (
     "prompt", "pane", "name", "sampling", "words", "tokens", "prompt_tokens", "cached_tokens",
     "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
@@ -38,16 +41,19 @@ COLUMNS = (
 )
 
 
-def table(broadcast: Broadcast, dash: str) -> Content:
-    """A line for each pane, under its title while the panes are hidden. dash: for the unknown."""
-    header = f"{'pane':<{NAME_WIDTH}}" + "".join(f"{c.title:>{c.width}}" for c in COLUMNS)
+def table(broadcast: Broadcast, width: int, dash: str) -> Content:
+    """A line for each pane, under its alias while the panes are hidden. dash: for the unknown."""
+    least, most = NAME_WIDTHS
+    figures = sum(column.width for column in COLUMNS)
+    room = min(most, max(least, width - figures - len(VOTED)))
+    header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in COLUMNS)
     lines = [Content.styled(header, "$role-dim")]
     for reply in sorted(broadcast.replies, key=lambda reply: reply.pane.digit):
         name = reply.pane.alias or reply.candidate
         cells = "".join(f"{_shown(c.value(reply), dash):>{c.width}}" for c in COLUMNS)
         voted = broadcast.vote is not None and reply.candidate in broadcast.vote.winners
-        mark = Content.styled("  voted", "bold $role-added") if voted else Content("")
-        lines.append(Content.assemble((cut(name, NAME_WIDTH), "bold"), cells, mark))
+        mark = Content.styled(VOTED, "bold $role-added") if voted else Content("")
+        lines.append(Content.assemble((cut(name, room), "bold"), cells, mark))
     return Content("\n").join(lines)
 
 

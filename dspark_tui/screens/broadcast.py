@@ -59,7 +59,7 @@ class BroadcastFigures(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.set_interval(PERIOD, self._draw)
-        self._draw()
+        self.call_after_refresh(self._draw)
 
     @property
     def _broadcast(self) -> Broadcast:
@@ -71,11 +71,11 @@ class BroadcastFigures(ModalScreen[None]):
         self.query_one(VerticalScroll).border_title = title
         prompt = " ".join(broadcast.prompt.split())
         self._prompt.update(f"{self._glyphs.prompt} {drawable(prompt)}")
-        self._table.update(table(broadcast, self._glyphs.dash))
+        self._table.update(table(broadcast, self._table.size.width, self._glyphs.dash))
         self._total.update(_together(broadcast.aggregate, self._glyphs))
         self._verdict.update(self._judgement())
-        scores = "   ".join(str(score) for score in tally(self._session.votes))
-        self._votes.update(f"votes  {scores}" if scores else "no votes yet")
+        scores = [f"  {score}" for score in tally(self._session.votes)]
+        self._votes.update("\n".join(["votes so far", *scores]) if scores else "no votes yet")
 
     def _judgement(self) -> str:
         if len(self._broadcast.engines) > 1:

@@ -107,8 +107,8 @@ class Comparing(Paning):
         else:
             hide(self.session, secrets.randbits(BLIND_SEED_BITS))
             self.grid.reorder()
+            self.activate(self.session.panes[0])  # staying where one was would tell who that is
             self.say(f"blind: {self.key('vote', Context.PANES)} votes and shows who is who")
-            self.describe()
 
     def _reveal(self) -> None:
         if hidden(self.session):
@@ -121,10 +121,13 @@ class Comparing(Paning):
         return await super().open_pane(params)
 
     def action_params(self) -> None:
-        if hidden(self.session):
-            self.say(f"would show who it is; {self.key('blind', Context.PANES)} shows all names")
-        else:
+        if not self._refused_while_blind():
             super().action_params()
+
+    def _refused_while_blind(self) -> bool:
+        if hidden(self.session):
+            self.say(f"would tell who is who; {self.key('blind', Context.PANES)} shows all names")
+        return hidden(self.session)
 
     # ---- figures and repeats
 
@@ -144,9 +147,9 @@ class Comparing(Paning):
         prompt = self.composer.text.strip() or (pane.turns[-1].prompt if pane.turns else "")
         if not prompt:
             self.say("write a prompt first, or send one")
-            return
-        panes = self.session.recipients()
-        self.app.push_screen(Repeat(prompt, panes, self.engines, self.glyphs))
+        elif not self._refused_while_blind():
+            panes = self.session.recipients()
+            self.app.push_screen(Repeat(prompt, panes, self.engines, self.glyphs))
 
 
 def _latest_answer(pane: Conversation) -> str:

@@ -85,6 +85,7 @@ class Repeat(ModalScreen[None]):
         self._panel.mode = Mode.SMALL
         self._answer.can_focus = False
         self._list.focus()
+        self.set_interval(PERIOD, self._draw)
         self._describe()
 
     # ---- drawing
@@ -92,9 +93,9 @@ class Repeat(ModalScreen[None]):
     def _describe(self) -> None:
         """The part that only changes at the person's wish."""
         panes = len(self._panes)
-        of = f"{self._times} times" + (f" × {panes} panes" if panes > 1 else "")
+        of = f"{self._times} times" + (f", {panes} panes" if panes > 1 else "")
         seeds = "always the same seed" if self._same else "each time another seed"
-        self._plan.update(f"{of} = {self._times * panes} requests in one batch, {seeds}")
+        self._plan.update(f"{of}: {self._times * panes} requests in one batch, {seeds}")
         sheet = self.query_one(".sheet")
         if self._repeats is None:
             self._state.update("")
@@ -148,13 +149,10 @@ class Repeat(ModalScreen[None]):
     # ---- running
 
     async def _run(self, repeats: Repeats) -> None:
-        ticker = self.set_interval(PERIOD, self._draw)
         try:
             await repeats.run(self._client)
         finally:
-            ticker.stop()
             self._asking = None
-            self._draw()
             self._describe()
 
     async def _client(self, pane: Conversation) -> EngineClient:
@@ -181,7 +179,6 @@ class Repeat(ModalScreen[None]):
             self._repeats = Repeats(self._prompt, self._panes, self._times, seed, same=self._same)
             self._asking = self.run_worker(self._run(self._repeats), exit_on_error=False)
             self._describe()
-            self._draw()
 
     def action_leave(self) -> None:
         """Stop what runs; pressed again, close."""
@@ -220,11 +217,11 @@ def _heading(repeats: Repeats, pane: Conversation) -> Content:
     attempts = repeats.of(pane)
     whole = sum(attempt.whole for attempt in attempts)
     state = agreement(attempts) or f"{whole} of {len(attempts)} answered"
-    return Content.assemble((drawable(pane.title), "bold"), f"   {state}")
+    return Content.assemble((drawable(pane.label), "bold"), f"   {state}")
 
 
 def _entry(group: Group) -> Content:
-    count, tokens = f"{len(group.attempts)}×", group.attempts[0].answer.tokens
+    count, tokens = f"{len(group.attempts)}x", group.attempts[0].answer.tokens
     size = "" if tokens is None else f"{grouped(tokens)} tok"
     words = drawable(" ".join(group.text.split())[:200])
     return Content.assemble((f"{count:>5}", "bold"), f"{size:>11}   {words}")

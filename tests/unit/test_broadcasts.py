@@ -109,7 +109,7 @@ def test_the_table_shows_the_records_and_a_dash_for_what_is_unknown() -> None:
     panes = session()
     one, two = panes.panes
     found = broadcast(panes, asked(one, "four words and more [/x]"))
-    header, first, second = table(found, "-").plain.split("\n")
+    header, first, second = table(found, 76, "-").plain.split("\n")
     assert header.split() == ["pane", "words", "tokens", "cached", "ttft", "time", "end"]
     assert first.split() == ["1", "control", "5", "40", "7", "0.50", "2.00", "stop"]
     assert second.split() == ["2", "hot", "T1.2", "0", "0", "-", "-", "-", "queued"]
@@ -120,7 +120,7 @@ def test_no_row_of_the_table_is_wider_than_a_small_terminal_s_sheet() -> None:
     panes = session(PaneParams(), PaneParams(name="n" * 40, system="s" * 50))
     found = broadcast(panes, asked(panes.panes[1], "a"))
     found.vote = Vote(PROMPT, (), winners=[found.replies[1].candidate])
-    assert max(map(len, table(found, "-").plain.split("\n"))) <= 76
+    assert max(map(len, table(found, 76, "-").plain.split("\n"))) <= 76
 
 
 def test_csv_is_read_back_exactly(tmp_path: Path) -> None:
