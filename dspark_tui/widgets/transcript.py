@@ -154,10 +154,11 @@ class Transcript(ScrollView):
             self._scroll_to_row(self.max_scroll_y)
         else:
             self._scroll_to_row(self._text.row(self._text.top))
-        if grew or not self._following:
+        last = len(self._text.lines) - 1
+        if grew or changed < last or not self._following:
             self.refresh()
-        elif self._text.lines:
-            rows = len(self._text.lines[-1].rows)
+        elif changed == last:
+            rows = len(self._text.lines[last].rows)
             self.refresh_lines(self._text.height - rows, rows)
 
     def _resize_text(self) -> bool:
