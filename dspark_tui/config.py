@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from dspark_tui.engine_entries import EngineEntry, engine_problem, read_entry
+from dspark_tui.engine_entries import NAME, EngineEntry, engine_problem, read_entry
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.pastes import COLLAPSE_OVER
@@ -116,9 +116,9 @@ class _Reader:
         for name, table in tables.items():
             entry, problems = read_entry(name, table)
             for problem in problems:
-                place = Place(f"engines.{name}") if problem.key else TOP
-                key = problem.key or f"engines.{name}"
-                self._problem(key, problem.text, problem.hint, place)
+                opening = f"engines.{name}" if NAME.fullmatch(name) else f'engines."{name}"'
+                place = Place(opening) if problem.key else TOP
+                self._problem(problem.key or opening, problem.text, problem.hint, place)
             if entry is not None:
                 engines[name] = entry
         self.loaded.set("engines", engines, str(self.path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,19 @@ async def connected(
             yield await stack.enter_async_context(_attached(place, record))
     except (ClientError, NoEngineError, RecordingError, WorkerError) as error:
         raise HeadlessError(str(error)) from None
+
+
+@asynccontextmanager
+async def all_connected(
+    settings: Settings, paths: Paths, engines: Iterable[str], record: Path | None = None
+) -> AsyncIterator[dict[str, EngineClient]]:
+    """A client of each of these engines, by name. record: where the first one's events go."""
+    clients: dict[str, EngineClient] = {}
+    async with AsyncExitStack() as stack:
+        for name in dict.fromkeys(engines):
+            engine = connected(settings, paths, None if clients else record, name)
+            clients[name] = await stack.enter_async_context(engine)
+        yield clients
 
 
 @asynccontextmanager

@@ -7,15 +7,15 @@ import io
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspark_tui.answer import Answer, aggregate, opening
 from dspark_tui.config import Settings
-from dspark_tui.headless import HeadlessError, connected, say
+from dspark_tui.headless import HeadlessError, all_connected, say
 from dspark_tui.params import PaneParams
 from dspark_tui.paths import Paths
 from dspark_tui.plain import heading, show
@@ -24,19 +24,27 @@ from dspark_tui.session import Message
 if TYPE_CHECKING:
     from dspark_tui.client import EngineClient
 
+Clients = Mapping[str, "EngineClient"]
+"""Of the engines, by their names in the settings; "" is the usual one."""
+
 DONE, FAILED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What was asked for. prompt "": lines from the terminal, one after the other. record: where
-    the engine's events go."""
+    the events of the first pane's engine go."""
 
     settings: Settings
     paths: Paths
     prompt: str
     as_json: bool = False
     record: Path | None = None
+
+    def connected(self) -> AbstractAsyncContextManager[Clients]:
+        """Clients of the panes' engines."""
+        engines = (params.engine for params in self.settings.panes)
+        return all_connected(self.settings, self.paths, engines, self.record)
 
 
 @dataclass(slots=True)
@@ -48,7 +56,7 @@ class Pane:
     messages: list[Message]
     answer: Answer = field(default_factory=Answer)
 
-    async def ask(self, client: EngineClient, prompt: str) -> Pane:
+    async def ask(self, clients: Clients, prompt: str) -> Pane:
         """Itself, once the answer is there or has a problem."""
         from dspark_tui.client import ClientError
 
@@ -57,6 +65,7 @@ class Pane:
         label = f"{self.number} {self.params.name}".rstrip()
         try:
             with suppress(ClientError):  # the answer says what went wrong
+                client = clients[self.params.engine]
                 await self.answer.receive(client, self.messages, self.params, label)
         finally:
             self._remember()
@@ -95,13 +104,12 @@ def _converse(order: Order, panes: Sequence[Pane]) -> int:
     """Ctrl+C ends the answers, at the prompt the conversation; so does Ctrl+D."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        engine = connected(order.settings, order.paths, order.record)
-        client = runner.run(stack.enter_async_context(engine))
+        clients = runner.run(stack.enter_async_context(order.connected()))
         try:
             while (line := _line()) is not None:
                 with suppress(KeyboardInterrupt):
                     if line.strip():
-                        runner.run(_turn(client, panes, line))
+                        runner.run(_turn(clients, panes, line))
         finally:
             runner.run(stack.aclose())
     return DONE
@@ -116,24 +124,24 @@ def _line() -> str | None:
 
 
 async def _once(order: Order, panes: Sequence[Pane]) -> None:
-    async with connected(order.settings, order.paths, order.record) as client:
+    async with order.connected() as clients:
         if not order.as_json:
-            await _turn(client, panes, order.prompt)
+            await _turn(clients, panes, order.prompt)
             return
         try:
-            async with aclosing(_answered(client, panes, order.prompt)) as answered:
+            async with aclosing(_answered(clients, panes, order.prompt)) as answered:
                 async for pane in answered:
                     _complain(pane)
         finally:
-            document = _document(order.prompt, client.model, panes)
+            document = _document(order.prompt, clients, panes)
             show(json.dumps(document, ensure_ascii=False, indent=1))
 
 
-async def _turn(client: EngineClient, panes: Sequence[Pane], prompt: str) -> None:
+async def _turn(clients: Clients, panes: Sequence[Pane], prompt: str) -> None:
     """Show each pane's answer when it is complete; if this is cancelled, what there is of it."""
     left = list(panes)
     try:
-        async with aclosing(_answered(client, panes, prompt)) as answered:
+        async with aclosing(_answered(clients, panes, prompt)) as answered:
             async for pane in answered:
                 left.remove(pane)
                 _show(pane, len(panes))
@@ -150,10 +158,10 @@ async def _turn(client: EngineClient, panes: Sequence[Pane], prompt: str) -> Non
 
 
 async def _answered(
-    client: EngineClient, panes: Sequence[Pane], prompt: str
+    clients: Clients, panes: Sequence[Pane], prompt: str
 ) -> AsyncGenerator[Pane, None]:
     """The panes as their answers end; those that haven't when this is closed are interrupted."""
-    asked = [asyncio.create_task(pane.ask(client, prompt)) for pane in panes]
+    asked = [asyncio.create_task(pane.ask(clients, prompt)) for pane in panes]
     try:
         for ended in asyncio.as_completed(asked):
             yield await ended
@@ -177,13 +185,13 @@ def _complain(pane: Pane) -> None:
         say(f"dspark-tui: pane {pane.number}: {pane.answer.problem}")
 
 
-def _document(prompt: str, model: str | None, panes: Sequence[Pane]) -> dict[str, Any]:
+def _document(prompt: str, clients: Clients, panes: Sequence[Pane]) -> dict[str, Any]:
     """Everything as JSON; times in seconds from sending."""
     total = aggregate(pane.answer for pane in panes)
     return {
         "prompt": prompt,
-        "model": model,
-        "panes": [_pane_document(pane) for pane in panes],
+        "model": clients[panes[0].params.engine].model,
+        "panes": [_pane_document(pane, clients[pane.params.engine]) for pane in panes],
         "aggregate": total
         and {
             "tokens": total.tokens,
@@ -193,11 +201,13 @@ def _document(prompt: str, model: str | None, panes: Sequence[Pane]) -> dict[str
     }
 
 
-def _pane_document(pane: Pane) -> dict[str, Any]:
+def _pane_document(pane: Pane, client: EngineClient) -> dict[str, Any]:
     answer = pane.answer
     return {
         "pane": pane.number,
         "name": pane.params.name,
+        "engine": pane.params.engine or None,
+        "model": client.model,
         "parameters": {"system": pane.params.system, **pane.params.sampling()},
         "answer": answer.text,
         "finish_reason": answer.reason or None,

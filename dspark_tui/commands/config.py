@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from dspark_tui import config
 from dspark_tui.actions import ACTIONS
+from dspark_tui.engine_entries import KEYS, EngineEntry
 from dspark_tui.keymap import Keymap, spelled
 from dspark_tui.params import FIELDS, PaneParams
 from dspark_tui.paths import Paths
@@ -27,7 +28,13 @@ def run(args: argparse.Namespace) -> int:
     path = Paths.of_user().config
     loaded = config.load(path)
     print(f"# {path}{'' if path.exists() else ' (not there; these are the defaults)'}")
-    for lines in (_settings(loaded), _panes(loaded.settings.panes), _keys(loaded.settings.keys)):
+    settings = loaded.settings
+    for lines in (
+        _settings(loaded),
+        _engines(settings.engines),
+        _panes(settings.panes),
+        _keys(settings.keys),
+    ):
         print()
         print("\n".join(lines))
     for problem in loaded.problems:
@@ -41,6 +48,18 @@ def _settings(loaded: config.Loaded) -> Iterator[str]:
         value, default = (_toml(getattr(of, name)) for of in (loaded.settings, config.Settings()))
         yield f"# {setting.meaning}; default {default}"
         yield f"{key} = {value}  # {_source(name in loaded.sources)}"
+
+
+def _engines(engines: Mapping[str, EngineEntry]) -> Iterator[str]:
+    import tomli_w
+
+    yield f"# [engines.NAME]: {config.TABLES['engines']}. In it:"
+    for key, setting in KEYS.items():
+        yield f"# {key}: {setting.meaning}"
+    for name, entry in engines.items():
+        table = {k: v for k, v in asdict(entry).items() if v != getattr(EngineEntry(), k)}
+        yield f"\n[engines.{name}]"
+        yield tomli_w.dumps(table).rstrip("\n").replace("[headers]", f"[engines.{name}.headers]")
 
 
 def _panes(panes: tuple[PaneParams, ...]) -> Iterator[str]:
