@@ -202,5 +202,8 @@ class GridView(ScrollView, can_focus=False):
         return Piece(self._glyphs.rule, "rule")
 
     def _style(self, piece: Piece) -> Style:
-        cursor = ("grid-view--cursor",) * piece.cursor
-        return self.get_component_rich_style(*cursor, f"grid-view--{piece.style}")
+        style = self.get_component_rich_style(f"grid-view--{piece.style}")
+        if piece.cursor:
+            under = self.get_component_rich_style("grid-view--cursor")
+            style += Style(bgcolor=under.bgcolor, bold=under.bold, reverse=under.reverse)
+        return style
