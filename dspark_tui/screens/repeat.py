@@ -87,6 +87,7 @@ class Repeat(ModalScreen[None]):
         self._list.focus()
         self.set_interval(PERIOD, self._draw)
         self._describe()
+        self._draw()
 
     # ---- drawing
 
@@ -98,19 +99,19 @@ class Repeat(ModalScreen[None]):
         self._plan.update(f"{of}: {self._times * panes} requests in one batch, {seeds}")
         sheet = self.query_one(".sheet")
         if self._repeats is None:
-            self._state.update("")
-            sheet.border_subtitle = "- + how often   s seeds   Enter starts   Esc leaves"
+            self._state.update("Enter starts   - + how often   s which seeds")
+            sheet.border_subtitle = "Esc leaves"
         elif self._asking is not None:
             sheet.border_subtitle = "Esc stops"
         else:
             sheet.border_subtitle = "PgUp PgDn read   y copy   w CSV   Esc closes"
 
     def _draw(self) -> None:
+        link = self._engines.of(self._panes[0].params.engine)
+        self._panel.show(link.live, link.now())
         repeats = self._repeats
         if repeats is None:
             return
-        link = self._engines.of(self._panes[0].params.engine)
-        self._panel.show(link.live, link.now())
         self._state.update(_progress(repeats))
         done = sum(attempt.over for attempt in repeats.attempts)
         if done != self._counted:
