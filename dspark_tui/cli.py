@@ -95,6 +95,10 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
         help="send this to all panes; - reads it from standard input",
     )  # fmt: skip
     parser.add_argument(
+        "--new", action="store_true",
+        help="begin a new session instead of the last one, as --pane and -p do",
+    )  # fmt: skip
+    parser.add_argument(
         "--plain", action="store_true", help="no screen: answers as plain text, pane by pane"
     )
     parser.add_argument(
@@ -143,7 +147,9 @@ def run_workbench(args: argparse.Namespace) -> int:
     terminal.fit(loaded)
     notices = [*problem_notice(loaded.problems), *start_log(paths)]
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-    failure = run_app(build_app(loaded.settings, paths, notices, args.prompt, recorder))
+    fresh = bool(args.new or args.pane or args.prompt)
+    app = build_app(loaded.settings, paths, notices, args.prompt, recorder, fresh=fresh)
+    failure = run_app(app)
     if recorder is not None:
         end_recording(recorder)
     return failed(failure, paths) if failure else 0
@@ -190,15 +196,18 @@ def build_app(
     notices: Iterable[str],
     prompt: str,
     recorder: Recorder | None = None,
+    *,
+    fresh: bool = False,
 ) -> DsparkApp:
-    """The app on its panes' engines. recorder: hears the events of the first pane's."""
+    """The app on its panes' engines. recorder: hears the events of the first pane's. fresh: with a
+    new session."""
     from dspark_tui.app import DsparkApp, Start
     from dspark_tui.engines import Engines, place_of
 
-    engines = Engines(lambda name: place_of(name, settings, paths))
+    engines = Engines(lambda name: place_of(name, settings, paths), settings.engines)
     if recorder is not None:
         engines.of(settings.panes[0].engine).on_event = recorder.write
-    return DsparkApp(Start(settings, paths, tuple(notices), prompt), engines)
+    return DsparkApp(Start(settings, paths, tuple(notices), prompt, fresh), engines)
 
 
 def run_app(app: DsparkApp) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from dspark_tui.address import Address, Server
 from dspark_tui.config import Settings
@@ -56,8 +56,10 @@ class Engines:
     on_change: called whenever the condition of any of them changed.
     """
 
-    def __init__(self, place_of: Callable[[str], Place]) -> None:
-        """place_of: where the engine of a name is; raises NoEngineError."""
+    def __init__(self, place_of: Callable[[str], Place], names: Collection[str] = ()) -> None:
+        """place_of: where the engine of a name is; raises NoEngineError. names: those panes can be
+        bound to besides the usual one's, ""."""
+        self.names = names
         self.on_change: Callable[[], None] = lambda: None
         self._place_of = place_of
         self._links: dict[str, EngineLink] = {}

@@ -89,7 +89,7 @@ class Paning(Desk):
                 pane.params = params
                 self.describe()
 
-        self.app.push_screen(ParamsForm(pane), apply)
+        self.app.push_screen(ParamsForm(pane, self.engines.names), apply)
 
     def action_zoom(self) -> None:
         if self._unzoom is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,6 +11,7 @@ from textual.containers import Grid, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Label, Static, TextArea
 
+from dspark_tui.engine_entries import engine_problem
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.screens.form import Form
 from dspark_tui.session import Conversation
@@ -42,26 +44,29 @@ class ParamsForm(Form[PaneParams | None]):
     BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-wide")]  # noqa: RUF012
 
-    def __init__(self, pane: Conversation) -> None:
+    def __init__(self, pane: Conversation, engines: Collection[str] = ()) -> None:
+        """engines: names a pane can be bound to; without any there is nothing to choose."""
         super().__init__()
         self._pane = pane
+        self._engines = engines
+        chosen = engines or pane.params.engine
+        self._fields = [key for key in FIELDS if key != "engine" or chosen]
 
     def compose(self) -> ComposeResult:
         params = self._pane.params
         with Vertical(classes="sheet") as sheet:
             sheet.border_title = Content(f"pane {self._pane.number}")
             sheet.border_subtitle = "Tab next   Enter apply   Esc leave as it was"
-            with Horizontal(classes="field"):
-                yield Label(FIELDS["name"].label)
-                yield FormLine(
-                    params.name, id="name", compact=True, placeholder=FIELDS["name"].hint
-                )
+            yield _line("name", params.name, FIELDS["name"].hint)
+            if "engine" in self._fields:
+                there = f"one of {', '.join(self._engines)}; empty: the usual"
+                yield _line("engine", params.engine, there)
             with Horizontal(classes="field", id="system-field"):
                 yield Label(FIELDS["system"].label)
                 yield FormText(params.system, id="system", compact=True, tab_behavior="focus")
             with Grid(classes="numbers"):
                 for key, field in FIELDS.items():
-                    if key in ("name", "system"):
+                    if key in ("name", "system", "engine"):
                         continue
                     with Horizontal(classes="field"):
                         yield Label(field.label)
@@ -78,14 +83,20 @@ class ParamsForm(Form[PaneParams | None]):
 
     def action_apply(self) -> None:
         params = self._pane.params
-        for key in FIELDS:
+        for key in self._fields:
             try:
                 params = updated(params, {key: self._text(key)})
+                if key == "engine" and params.engine != self._pane.params.engine:
+                    self._check_engine(params.engine)
             except ParamError as error:
                 self.query_one("#problem", Static).update(Content(str(error)))
                 self.query_one(f"#{key}").focus()
                 return
         self.dismiss(params)
+
+    def _check_engine(self, name: str) -> None:
+        if problem := engine_problem(name, self._engines):
+            raise ParamError(f"engine {problem}")
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -95,3 +106,8 @@ class ParamsForm(Form[PaneParams | None]):
         return (
             widget.text if isinstance(widget, TextArea) else self.query_one(f"#{key}", Input).value
         )
+
+
+def _line(key: str, value: str, hint: str) -> Horizontal:
+    box = FormLine(value, id=key, compact=True, placeholder=hint)
+    return Horizontal(Label(FIELDS[key].label), box, classes="field")

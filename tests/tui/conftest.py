@@ -113,6 +113,7 @@ def paths(tmp_path: Path) -> Paths:
         state=tmp_path / "state" / "state.toml",
         log=tmp_path / "log" / "workbench.log",
         engine_log=tmp_path / "log" / "engine.log",
+        sessions=tmp_path / "data" / "sessions.db",
     )
 
 
@@ -154,7 +155,7 @@ def bench_app(start: Start, where: str | Command) -> DsparkApp:
             return place_of(name, start.settings, start.paths)
         return Server(Address.parse(where)) if isinstance(where, str) else where
 
-    return DsparkApp(start, Engines(place))
+    return DsparkApp(start, Engines(place, start.settings.engines))
 
 
 def fast(**changes: object) -> Script:
