@@ -1,7 +1,7 @@
 """From starting the program until the composer is on screen, in a real pseudo terminal of 200×50.
 
-As a person starts it: two panes, and eight. The engine is not there yet, since the first paint never
-waits for it. Beside it, what importing Textual alone takes.
+As a person starts it: two panes, and eight. The engine is not there yet, since the first paint
+never waits for it. Beside it, what importing Textual alone takes.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ async def test_a_broken_theme_costs_one_line_and_changes_nothing(
 ) -> None:
     settings = Settings(theme="mine", panes=(PaneParams(),))
     async with open_bench(settings=settings) as bench:
+        await bench.until(lambda: "contrast" in bench.app.available_themes)  # all were read
         file.write_text("schema = [")
         await bench.until(lambda: any("is not TOML" in notice for notice in bench.notices()))
         assert drawn_in(bench, "#ff0000")
