@@ -29,7 +29,6 @@ _SHAPE = {
     "head_dim": 16,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
-    "rope_scaling": None,
     "max_position_embeddings": 512,
     "tie_word_embeddings": False,
 }
@@ -157,6 +156,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "intermediate_size_mlp": 96,
         "num_experts_per_tok": 1,
         "num_local_experts": 4,
+        "rope_scaling": None,
         "use_qk_norm": True,
     },
     "internlm3": {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},

@@ -136,7 +136,7 @@ def test_the_last_row_to_leave_gives_the_memory_back() -> None:
 
 
 def test_a_cache_kind_without_a_batched_form_is_named() -> None:
-    with pytest.raises(UnbatchableError, match="RotatingKVCache .* keeps its first 4 tokens"):
+    with pytest.raises(UnbatchableError, match=r"RotatingKVCache .* keeps its first 4 tokens"):
         BatchCache(OneLayer(kind=RotatingKVCache(max_size=8, keep=4)))
     with pytest.raises(UnbatchableError, match="ChunkedKVCache"):
         BatchCache(OneLayer(kind=ChunkedKVCache(8)))
