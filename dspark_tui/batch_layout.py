@@ -43,7 +43,8 @@ def layout(
 
 
 def title(state: LiveState, engine: str = "") -> str:
-    """The panel's heading: slots in use and the queue. engine: its name, where there are several."""
+    """The panel's heading: slots in use, the queue, what is refused. engine: its name, where there
+    are several."""
     heading = f"batch of {engine}" if engine else "batch"
     if state.engine.status not in (EngineStatus.OK, EngineStatus.STOPPING):
         return heading
@@ -54,6 +55,8 @@ def title(state: LiveState, engine: str = "") -> str:
         parts.append(f"{queued} queued")
     if state.engine.paused:
         parts.append(PAUSED)
+    if refused := [c.feature for c in state.refusals]:
+        parts.append(f"refused: {', '.join(refused)}")
     return "   ".join(parts)
 
 
@@ -74,9 +77,13 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
     elif state.engine.model is not None:
         rows.append((Part(cut(state.engine.model.id, width).rstrip(), "text"),))
         rows += _model(state, width)
-    rows += [()] if roomy and state.notices else []
+    rows += [()] if roomy and (state.refusals or state.notices) else []
+    for refusal in state.refusals:
+        rows += wrapped(f"{glyphs.warning} {refusal}", width, "warning", 3 if roomy else 1)
     for notice in state.notices:
         rows += wrapped(f"{glyphs.warning} {notice}", width, "warning", 2 if roomy else 1)
+    if state.burst is None and not state.by_stopwatch:
+        rows += _capabilities(state, width)
     return rows[:height]
 
 
@@ -87,6 +94,19 @@ def _model(state: LiveState, width: int) -> list[Row]:
     if state.by_stopwatch:
         return wrapped(state.engine.capabilities[VIEW].why, width, "dim", 3, hang=0)
     return [(Part(f"{model.precision}   context {grouped(model.context)} tok", "dim"),)]
+
+
+def _capabilities(state: LiveState, width: int) -> list[Row]:
+    """What the engine does about each feature; those it refused have been told."""
+    done = [c for c in state.engine.capabilities.values() if not c.refused]
+    column = max((len(c.feature) for c in done), default=0) + 2
+    return [
+        (
+            Part(cut(c.feature, column), "dim"),
+            Part(cut(c.effective, width - column).rstrip(), "text"),
+        )
+        for c in done
+    ]
 
 
 def _aggregate(state: LiveState, now: float, width: int, glyphs: Glyphs) -> list[Row]:

@@ -14,6 +14,7 @@ from dspark_tui.judged import baseline, verdict
 from dspark_tui.lanes import Lane, Span, SpanKind, first_known
 from dspark_tui.widths import WidthHistory
 from engine.events import (
+    Capability,
     Event,
     Finished,
     Phase,
@@ -129,6 +130,11 @@ class LiveState:
     def by_stopwatch(self) -> bool:
         """Are the events our own, made from what is seen of our requests to another server?"""
         return VIEW in self.engine.capabilities
+
+    @property
+    def refusals(self) -> list[Capability]:
+        """What was asked of the engine and is not done."""
+        return [c for c in self.engine.capabilities.values() if c.refused]
 
     @property
     def lanes(self) -> list[Lane]:

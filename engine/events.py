@@ -83,7 +83,10 @@ class RequestState:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """What was asked of an option, what it really does, and why they differ (or why it does)."""
+    """What was asked of an option, what it really does, and why they differ (or why it does).
+
+    refused: it was asked for and is not done.
+    """
 
     name: ClassVar[str] = "capability"
     time: float
@@ -91,6 +94,11 @@ class Capability:
     requested: str
     effective: str
     why: str
+    refused: bool = False
+
+    def __str__(self) -> str:
+        asked = f"asked for {self.requested}, got " if self.refused else ""
+        return f"{self.feature}: {asked}{self.effective} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from engine.events import (
 )
 from engine.events import Step as StepEvent
 from engine.hardware import device
+from engine.models.capabilities import complete
 from engine.models.load import LoadedModel
 from engine.prefill import PromptReader
 from engine.row import Row
@@ -77,8 +78,8 @@ class Loop:
         self._in_flight: Step | None = None
         self._blocked: GenerationRequest | None = None
         self._rebuild()
-        batching = self._caches.capability(clock.now(), settings.max_batch)
-        for capability in (*model.capabilities, batching):
+        batching = self._caches.capability(settings.max_batch)
+        for capability in complete((*model.capabilities, batching)):
             bus.publish(capability)
 
     @property

@@ -256,6 +256,6 @@ def _capability(capability: Capability) -> Check:
         f"{capability.feature}: asked for {capability.requested}, got {capability.effective} "
         f"({capability.why})"
     )
-    if capability.effective == "off" and capability.requested not in ("off", "auto"):
+    if capability.refused:
         return Check("last run", Level.WARNING, text, "drop the option or remove what it names")
     return Check("last run", Level.OK, text)

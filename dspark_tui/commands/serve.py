@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from engine.events import Capability, Snapshot
 from engine.events import Progress as StartUp
-from engine.events import Snapshot
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -81,8 +81,7 @@ class ConsoleReporter:
         table.add_row("address", Text(f"{url}/v1" if url.startswith("http") else url))
         table.add_row("slots", str(state.slots))
         for capability in state.capabilities:
-            effective = Text(f"{capability.effective}  ")
-            table.add_row(capability.feature, effective.append(capability.why, style="dim"))
+            table.add_row(capability.feature, _effect(capability))
         self._console.print(table)
         if self._console.is_terminal:
             self._console.print("Ctrl+C stops it.", style="dim")
@@ -95,6 +94,13 @@ class ConsoleReporter:
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)
+
+
+def _effect(capability: Capability) -> Text:
+    if capability.refused:
+        asked = f"WARNING: asked for {capability.requested}, got {capability.effective}: "
+        return Text(asked + capability.why, style="bold yellow")
+    return Text(f"{capability.effective}  ").append(capability.why, style="dim")
 
 
 def amount(progress: StartUp) -> str:

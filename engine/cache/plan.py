@@ -18,6 +18,7 @@ from engine.cache.batch import BatchCache, UnbatchableError
 from engine.cache.protocols import RowCache
 from engine.cache.solo import SoloCache
 from engine.events import Capability
+from engine.models.capabilities import Feature, stated
 from engine.models.errors import one_line
 from engine.models.kv import own_caches
 
@@ -41,14 +42,15 @@ class CachePlan:
     alone: str = ""
     ragged: bool = True
 
-    def capability(self, now: float, slots: int) -> Capability:
+    def capability(self, slots: int) -> Capability:
         """What becomes of a batch of `slots` rows."""
         effective, why = slots, "rows share every forward"
         if self.alone:
             effective, why = 1, f"this model's rows can't share a forward: {self.alone}"
         elif not self.ragged:
             why += "; prompts of unequal length are read one after the other"
-        return Capability(now, "batching", _slots(slots), _slots(effective), why)
+        refused = effective < slots
+        return stated(Feature.BATCHING, _slots(slots), _slots(effective), why, refused=refused)
 
     def new(self) -> RowCache:
         """An empty cache."""

@@ -30,6 +30,7 @@ from pathlib import Path
 import platformdirs
 
 from engine.events import Capability
+from engine.models.capabilities import Feature, stated
 
 PREFIX = "scipy_"
 
@@ -66,7 +67,8 @@ class BlasReport:
         threads = f", {self.threads} thread{'s' * (self.threads != 1)}" if self.threads else ""
         requested = os.environ.get("DSPARK_BLAS") or "auto"
         effective = f"{self.name}{threads}{speed}"
-        return Capability(time.monotonic(), "blas", requested, effective, self.why)
+        refused = requested not in ("auto", "off") and self.path is None
+        return stated(Feature.BLAS, requested, effective, self.why, refused=refused)
 
 
 _report: BlasReport | None = None

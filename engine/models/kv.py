@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, make_prompt_cache
 
 from engine.events import Capability
+from engine.models.capabilities import Feature, stated
 from engine.models.errors import one_line
 
 GROUP_SIZE = 64
@@ -33,7 +33,8 @@ class Quantization:
     def capability(self) -> Capability:
         why = self.refused or ("asked for" if self.requested else "not asked for")
         requested, effective = _named(self.requested), _named(self.bits)
-        return Capability(time.monotonic(), "quantized KV", requested, effective, why)
+        refused = bool(self.refused)
+        return stated(Feature.QUANTIZED_KV, requested, effective, why, refused=refused)
 
 
 def quantization(model: Any, requested: int | None) -> Quantization:

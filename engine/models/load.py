@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from mlx_lm.utils import dequantize_model, get_total_parameters, load_model
 from engine.events import Capability, ModelInfo, Progress
 from engine.hardware import blas, device
 from engine.models import blocked, kv, rotary
+from engine.models.capabilities import Feature, stated
 from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink
 from engine.models.tokenizer import Tokenizer
@@ -99,7 +99,7 @@ def load(
         kv_bytes_per_token=_kv_bytes_per_token(model, quantized.bits),
     )
     capabilities = (
-        Capability(time.monotonic(), "precision", precision, info.precision, chosen.why),
+        stated(Feature.PRECISION, precision, info.precision, chosen.why),
         multiplier.capability(),
         quantized.capability(),
     )

@@ -23,6 +23,9 @@ from engine.server.report import Reporter
 
 log = logging.getLogger(__name__)
 
+FAILED, REFUSED = 1, 3
+"""Exit codes: the model could not load; `--strict`, and something asked for can't be done."""
+
 GRACE_SECONDS = 1
 """How long open connections may take to read their last frames."""
 
@@ -46,7 +49,9 @@ class Host(uvicorn.Server):
         url: str,
         parent_pipe: bool,
         log_path: Path | None,
+        strict: bool = False,
     ) -> None:
+        """strict: end when anything that was asked for is refused."""
         super().__init__(
             uvicorn.Config(
                 app,
@@ -66,19 +71,20 @@ class Host(uvicorn.Server):
         self._url = url
         self._parent_pipe = parent_pipe
         self._log_path = log_path
+        self._strict = strict
         self._closing = threading.Thread(target=engine.close, name="engine-close", daemon=True)
-        self._failed = False
+        self._exit_code = 0
         self._stop = asyncio.Event()
 
     def serve_until_stopped(self, bound: socket) -> int:
-        """The process's exit code: 0 after a signal or the parent's end, 1 if loading failed."""
+        """The process's exit code: 0 after a signal or the parent's end, FAILED or REFUSED."""
         asyncio.run(self.serve([bound]))
         self._closing.join(CLOSE_SECONDS)
         if self._closing.is_alive():
             log.warning("the engine did not stop in time; leaving without it")
             logging.shutdown()
-            os._exit(int(self._failed))
-        return int(self._failed)
+            os._exit(self._exit_code)
+        return self._exit_code
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -140,11 +146,11 @@ class Host(uvicorn.Server):
                 for event in subscription.drain():
                     match event:
                         case Status() | Snapshot() if event.status is EngineStatus.OK:
-                            self._reporter.ready(self._url, self._engine.snapshot())
-                            self._keep_state()
+                            await self._loaded()
                             return
                         case Status() | Snapshot() if event.status is EngineStatus.FAILED:
-                            await self._give_up(event.error or "the model could not be loaded")
+                            error = event.error or "the model could not be loaded"
+                            await self._give_up(error, FAILED)
                             return
                         case Status(progress=Progress() as progress):
                             self._reporter.progress(progress)
@@ -152,8 +158,17 @@ class Host(uvicorn.Server):
         finally:
             subscription.close()
 
-    async def _give_up(self, error: str) -> None:
-        self._failed = True
+    async def _loaded(self) -> None:
+        state = self._engine.snapshot()
+        self._keep_state()
+        refused = "; ".join(str(c) for c in state.capabilities if c.refused)
+        if refused and self._strict:
+            await self._give_up(f"refused, and --strict allows no refusal: {refused}", REFUSED)
+        else:
+            self._reporter.ready(self._url, state)
+
+    async def _give_up(self, error: str, exit_code: int) -> None:
+        self._exit_code = exit_code
         self._reporter.failed(error, self._log_path)
         if self._parent_pipe:
             await asyncio.sleep(LAST_LOOK_SECONDS)

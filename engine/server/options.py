@@ -17,7 +17,7 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
-    engine's events."""
+    engine's events. strict: rather end than do without something that was asked for."""
 
     model: str | None
     max_batch: int
@@ -30,6 +30,7 @@ class ServeOptions:
     parent_pipe: bool
     log: Path | None
     record: Path | None = None
+    strict: bool = False
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> ServeOptions:
@@ -45,6 +46,7 @@ class ServeOptions:
             parent_pipe=args.parent_pipe,
             log=args.log,
             record=args.record,
+            strict=args.strict,
         )
 
 
@@ -79,6 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         type=Path,
         metavar="FILE",
         help="write all events there, for dspark-tui replay",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="end with exit code 3 if anything asked for can't be done, instead of a warning",
     )
 
 

@@ -97,6 +97,8 @@ def _serve(
     loader = ModelLoader(ref, options.precision)
     engine = Engine(loader, EngineSettings(options.max_batch, options.queue))
     app = create_app(engine, ref.name, listener.policy)
-    host = Host(app, engine, reporter, listener.url, options.parent_pipe, log_path)
+    host = Host(
+        app, engine, reporter, listener.url, options.parent_pipe, log_path, strict=options.strict
+    )
     with recorded(engine, options.record):
         return host.serve_until_stopped(listener.socket)

@@ -21,7 +21,7 @@ class Reporter(Protocol):
 
 
 class LineReporter:
-    """One line on standard error once ready, one when it can't be."""
+    """One line on standard error once ready and one for each refusal, or one when it can't be."""
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -31,8 +31,10 @@ class LineReporter:
 
     def ready(self, url: str, state: Snapshot) -> None:
         model = state.model.id if state.model else "the model"
-        facts = [f"{c.feature} {c.effective} ({c.why})" for c in state.capabilities]
+        facts = [str(c) for c in state.capabilities if not c.refused]
         self._say("; ".join([f"{model} at {url}", f"{state.slots} slots", *facts]))
+        for refusal in (c for c in state.capabilities if c.refused):
+            self._say(f"WARNING: {refusal}")
 
     def failed(self, message: str, log: Path | None) -> None:
         self._say(f"{message} (details: {log})" if log else message)

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 from rich.console import Console
 
 from dspark_tui.commands.serve import ConsoleReporter, amount
@@ -31,6 +32,22 @@ def test_it_says_where_and_how_it_serves_and_stops_on_ctrl_c(tmp_path: Path) -> 
         assert facts["precision"][0] == "fp32"
         assert httpx.get(f"{url}/models").json()["data"][0]["id"] == "tiny"
         assert serve.stop(signal.SIGINT) == 0
+
+
+def test_strict_ends_with_a_line_where_otherwise_there_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_llama(tmp_path / "tiny")
+    monkeypatch.setenv("DSPARK_BLAS", "/no/such/library.so")
+    with ServeCommand("--model", model, "--port", "0") as serve:
+        wait_until(lambda: any("distributed" in line for line in serve.lines), "it is ready")
+        assert any("WARNING: asked for /no/such/library.so" in line for line in serve.lines)
+        assert serve.stop(signal.SIGINT) == 0
+    with ServeCommand("--model", model, "--port", "0", "--strict") as serve:
+        assert serve.wait_for_end() == 3
+    told = [line for line in serve.lines if "refused" in line]
+    assert len(told) == 1
+    assert "blas: asked for /no/such/library.so" in told[0]
 
 
 def test_problems_are_one_line(tmp_path: Path) -> None:

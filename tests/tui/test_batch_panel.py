@@ -16,7 +16,17 @@ from dspark_tui.glyphs import DEFAULT, Glyphs
 from dspark_tui.live import LiveState
 from dspark_tui.parts import row_cells
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
-from engine.events import Admitted, EngineStatus, Event, Finished, Progress, Queued, Status, Step
+from engine.events import (
+    Admitted,
+    Capability,
+    EngineStatus,
+    Event,
+    Finished,
+    Progress,
+    Queued,
+    Status,
+    Step,
+)
 from engine.types import FinishReason
 from tests.tui.burst import NOW, START, burst, lone_request, snapshot
 from tests.tui.stage import Stage, lines
@@ -161,6 +171,24 @@ def test_a_failed_engine_says_why_in_full() -> None:
 def test_the_last_burst_stays_in_sight_when_the_engine_stops() -> None:
     stopping = Status(NOW, EngineStatus.STOPPING)
     assert drawn(state_of([*burst(), stopping]), 78, 5) == drawn(state_of(burst()), 78, 5)
+
+
+def test_a_refused_option_stays_in_sight_at_every_size() -> None:
+    refusal = Capability(START, "quantized KV", "4-bit", "off", "heads of 16 values", refused=True)
+    state = state_of([*burst(), refusal])
+    assert title(state).endswith("refused: quantized KV")
+    assert "! quantized KV: asked for 4-bit, got off" in "\n".join(drawn(state, 120, 9))
+    assert "refused" in drawn(state, 160, 5)[0]
+
+
+def test_an_idle_engine_lists_what_it_does_about_each_feature() -> None:
+    facts = [
+        Capability(START, "speculation", "off", "off", "not asked for"),
+        Capability(START, "precision", "auto", "[b]fp32[/b]", "it fits"),
+    ]
+    rows = drawn(state_of([snapshot(), *facts]), 120, 9)
+    assert any(row.endswith("speculation  off") for row in rows)
+    assert any(row.endswith("precision    [b]fp32[/b]") for row in rows)
 
 
 def test_an_idle_engine_explains_what_will_appear() -> None:

@@ -177,7 +177,7 @@ def test_the_last_run_shows_what_each_option_really_did(tmp_path: Path) -> None:
         for n in range(4)
     )
     precision = Capability(1.0, "precision", "auto", "fp32", "it fits")
-    drafts = Capability(1.0, "speculate", "ngram", "off", "no drafter for this model")
+    drafts = Capability(1.0, "speculate", "ngram", "off", "no drafter for this model", refused=True)
     state = replace(snapshot(), requests=requests, capabilities=(precision, drafts))
     last_run.save(state, tmp_path)
     run, slots, plain, refused = checks.last_run(tmp_path)
