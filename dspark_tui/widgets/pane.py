@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Static
 
 from dspark_tui.actions import Context
 from dspark_tui.foreign import drawable
@@ -64,8 +63,11 @@ class Pane(Vertical, can_focus=True):
         self._state = ""
 
     def compose(self) -> ComposeResult:
-        yield Static(self._welcome(), markup=False, classes="welcome")
         yield self.transcript
+
+    def render(self) -> Content:
+        """What is behind the transcript, which covers it once something is said."""
+        return Content(self._welcome())
 
     def on_mount(self) -> None:
         self.show()

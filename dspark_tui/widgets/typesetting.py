@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from dspark_tui.markdown_lines import as_written, set_in_type
 from dspark_tui.widgets.chat_text import Draft
 from dspark_tui.widgets.lines import Line
 
@@ -39,6 +38,8 @@ def _set_batch(drafts: Sequence[Draft], width: int) -> list[SetDraft]:
 
 
 def _set(source: str, width: int) -> list[Line]:
+    from dspark_tui.markdown_lines import as_written, set_in_type  # not before the first paint
+
     try:
         lines = set_in_type(source)
     except Exception:  # a parser's fault must cost the looks of one answer, not the answer

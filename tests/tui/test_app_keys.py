@@ -47,7 +47,7 @@ async def test_bar_help_palette_and_hints_show_the_person_s_keys(open_bench: Ope
     async with open_bench(size=(160, 40), settings=SETTINGS) as bench:
         assert "^E send" in bar(bench)
         assert "F9 help" in bar(bench)
-        welcome = str(bench.pane(1).query_one(".welcome").render())
+        welcome = bench.pane(1).render().plain
         assert "^E sends" in welcome
         assert "F9  all keys" in welcome
         await bench.press("ctrl+c")
