@@ -27,7 +27,7 @@ class Experimenting(Desk):
 
         panes = self.session.recipients()
         link = self.engines.of(panes[0].params.engine)
-        form = ExperimentForm(self.composer.text, panes, link)
+        form = ExperimentForm(self.composer.prompt, panes, link)
         self.app.push_screen(form, self._start)
 
     def _start(self, trial: Trial | None) -> None:
