@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dspark_tui import glyphs
 from dspark_tui.actions import Context
@@ -16,22 +16,25 @@ from dspark_tui.paths import Paths
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
-from dspark_tui.session import Session, Target
+from dspark_tui.session import Target
 from dspark_tui.state import UiState
 from dspark_tui.themed import ThemedApp
 from dspark_tui.widgets.batch_panel import Mode
+from dspark_tui.workspaces import Opened, Workspaces
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How to begin. notices: lines to show once. prompt: broadcast as the first one, if not ""."""
+    """How to begin. notices: lines to show once. prompt: broadcast as the first one, if not "".
+    fresh: with a session of its own, whatever was open last."""
 
     settings: Settings
     paths: Paths
     notices: tuple[str, ...] = ()
     prompt: str = ""
+    fresh: bool = False
 
 
 class DsparkApp(ThemedApp):
@@ -51,20 +54,29 @@ class DsparkApp(ThemedApp):
         super().__init__(start.paths, settings.theme or self._state.theme, settings.ascii)
         self._start = start
         self._engines = engines
-        signs = glyphs.ASCII if settings.ascii else glyphs.DEFAULT
-        target = Target(self._state.target) if self._state.target in list(Target) else Target.ALL
+        self._workspaces = Workspaces(start.paths.sessions)
+        opened = None if start.fresh else self._workspaces.latest()
+        self.workbench = self._workbench_for(opened or self._new_session())
+        self._first_theme = self.theme
+        spare = start.paths.state.parent / "copied.txt"
+        self._clipboard_routes = Clipboard(super().copy_to_clipboard, spare)
+
+    def _new_session(self) -> Opened:
+        saved = self._state.target
+        target = Target(saved) if saved in list(Target) else Target.ALL
+        return self._workspaces.begin(self._start.settings.panes, target)
+
+    def _workbench_for(self, opened: Opened) -> Workbench:
+        settings = self._start.settings
         panel = settings.panel if settings.panel != "auto" else self._state.panel
-        self.workbench = Workbench(
-            Session(settings.panes, target),
-            engines,
-            signs,
+        return Workbench(
+            opened,
+            self._engines,
+            glyphs.ASCII if settings.ascii else glyphs.DEFAULT,
             Mode(panel) if panel else None,
             settings.keys,
             settings.paste_collapse_over,
         )
-        self._first_theme = self.theme
-        spare = start.paths.state.parent / "copied.txt"
-        self._clipboard_routes = Clipboard(super().copy_to_clipboard, spare)
 
     @property
     def clipboard(self) -> str:
@@ -85,7 +97,7 @@ class DsparkApp(ThemedApp):
 
     async def _painted(self) -> None:
         """The first frame is on screen: now the slow things may begin."""
-        for notice in self._start.notices:
+        for notice in filter(None, (*self._start.notices, self._workspaces.saver.problem)):
             self.notify(notice, severity="warning", timeout=12, markup=False)
         gc.collect()
         gc.freeze()
@@ -93,6 +105,11 @@ class DsparkApp(ThemedApp):
             self.workbench.session.target = Target.ALL
             self.workbench.send(self._start.prompt)
         self._engines.start()
+
+    def exit(self, *args: Any, **options: Any) -> None:
+        if self.workbench.is_mounted:
+            self.workbench.keep()
+        super().exit(*args, **options)
 
     async def action_quit(self) -> None:
         """ctrl+q from anywhere; pressed again at the question it asks, it means it."""
@@ -107,7 +124,9 @@ class DsparkApp(ThemedApp):
     async def close(self) -> None:
         """Stop what runs, end the worker, save the state. Call it once the app has ended."""
         await self.workbench.runs.close()
+        self.workbench.opened.journal.note((), self.workbench.opened.view)
         await self._engines.close()
+        self._workspaces.close()
         if self.theme != self._first_theme:
             self._state.theme = self.theme
         self._state.target = self.workbench.session.target

@@ -60,6 +60,11 @@ class Journal:
         self._saver.save(rows)
         self._forget_closed()
 
+    @property
+    def trouble(self) -> str:
+        """One line while nothing can be saved, else ""."""
+        return self._saver.trouble
+
     def rename(self, name: str) -> None:
         self.workspace = replace(self.workspace, name=name)
         if self._panes:

@@ -17,6 +17,7 @@ class Paths:
     state: Path
     log: Path
     engine_log: Path
+    sessions: Path
 
     @classmethod
     def of_user(cls) -> Paths:
@@ -28,6 +29,7 @@ class Paths:
             state=platformdirs.user_state_path(APP) / "state.toml",
             log=logs / "workbench.log",
             engine_log=logs / "engine.log",
+            sessions=platformdirs.user_data_path(APP) / "sessions.db",
         )
 
 

@@ -18,14 +18,15 @@ from dspark_tui.link import EngineLink
 from dspark_tui.pastes import COLLAPSE_OVER
 from dspark_tui.run import Run
 from dspark_tui.runs import Runs
-from dspark_tui.screens.composing import Composing
 from dspark_tui.screens.comparing import Comparing
+from dspark_tui.screens.composing import Composing
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.engining import Engining
 from dspark_tui.screens.experimenting import Experimenting
+from dspark_tui.screens.keeping import Keeping
 from dspark_tui.screens.reading import Reading
-from dspark_tui.session import Session, TurnStatus
+from dspark_tui.session import TurnStatus
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
@@ -35,6 +36,7 @@ from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
+from dspark_tui.workspaces import Opened
 
 TEXT_PERIOD = 0.1
 """Seconds between two looks at what the runs brought."""
@@ -61,12 +63,12 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Engining):
+class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keeping, Engining):
     """Draws the session and the engine; the state itself lives in Session, Runs and Engines."""
 
     def __init__(
         self,
-        session: Session,
+        opened: Opened,
         engines: Engines,
         glyphs: Glyphs,
         panel: Mode | None,
@@ -75,7 +77,8 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Engini
     ) -> None:
         """panel: its size; None lets the terminal's height decide. collapse_over: see Pastes."""
         super().__init__()
-        self.session, self.engines, self.keymap = session, engines, keymap
+        session = opened.session
+        self.opened, self.session, self.engines, self.keymap = opened, session, engines, keymap
         self.runs = Runs(engines, self._begun)
         self.panel_mode = panel
         self._drawn: tuple[EngineLink, int] | None = None
@@ -101,6 +104,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Engini
         self._ticker = self.set_interval(TEXT_PERIOD, self._tick, pause=True)
         self.set_interval(QUIET_PERIOD, self._draw_quiet)
         self.engines.on_change = self._draw_engine
+        self.begin_keeping()
         self.composer.focus()
         self.describe()
 
@@ -147,6 +151,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Engini
 
     def describe(self) -> None:
         """Redo everything that shows names, targets and which pane is active."""
+        self.swap_drafts()
         self.fit()
         self.grid.describe()
         self.composer.describe()
@@ -185,6 +190,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Engini
                 pane.end(run)
                 self._keep_prompt(run)
                 self.runs.retire(run)
+                self.keep()
         self._ticks += 1
         if self._ticks % FIGURES_EVERY == 0:
             self._draw_engine()

@@ -167,7 +167,7 @@ def test_a_fault_of_ours_is_one_line_with_the_log_s_place(
 def test_a_home_that_cannot_be_written_is_one_notice(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    paths = cli.Paths(blocked, blocked / "s", blocked / "log" / "w.log", blocked / "e")
+    paths = cli.Paths(blocked, blocked / "s", blocked / "log" / "w.log", blocked / "e", blocked)
     (notice,) = cli.start_log(paths)
     assert "can't be written" in notice
     assert "no log" in notice
