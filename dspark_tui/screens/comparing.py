@@ -29,6 +29,7 @@ class Comparing(Paning):
         self.broadcasts.sent(prompt, panes, first)
         for pane in panes:
             pane.voted = False
+        self.describe()
 
     # ---- differences
 
