@@ -38,7 +38,7 @@ class Paste:
 
     @property
     def chip(self) -> str:
-        lines = self.text.count("\n") + 1
+        lines = self.text.removesuffix("\n").count("\n") + 1
         counted = f"{lines:,} {'line' if lines == 1 else 'lines'}"
         label = f"{drawable(self.name)} {self.number}: {counted}, {_size(self.text)}"
         return f"{chr(FIRST + self.number)}{_RESERVED.sub('', label)}{CLOSE}"
@@ -70,7 +70,7 @@ class Draft:
             draft = cls(fields["text"], pastes, (int(row), int(column)))
             _ = draft.prompt  # every chip has its paste
             return draft
-        except (LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise ValueError(f"no saved draft: {error}") from None
 
 

@@ -156,6 +156,30 @@ def test_a_key_in_the_wrong_place_or_misspelt_says_where_it_belongs(
     assert load(file, text).problems[0].hint == hint
 
 
+@pytest.mark.parametrize(
+    "text", ["paste.collapse_over = 0\nvim = false\n", "vim = false\n[paste]\ncollapse_over = 0\n"]
+)
+def test_a_setting_may_stand_in_a_table(file: Path, text: str) -> None:
+    settings = load(file, text).settings
+    assert (settings.paste_collapse_over, settings.vim) == (0, False)
+    assert "j" not in settings.keys.calls(Context.PANES)
+    assert settings.keys.calls(Context.PANES)["down"] == "scroll_down()"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = 1\n[paste]\ncollapse_over = -1\n", ":3: collapse_over takes a whole number, 0 for"),
+        (
+            "\npaste.colapse_over = 1\n",
+            ":2: colapse_over is not a setting (did you mean paste.coll",
+        ),
+    ],
+)
+def test_a_problem_in_a_table_has_its_line(file: Path, text: str, words: str) -> None:
+    assert any(words in str(problem) for problem in load(file, text).problems)
+
+
 def test_every_setting_is_documented_with_its_default_and_its_source(
     isolated_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,3 +153,18 @@ def test_the_usual_keys_written_down_change_nothing(action: Action) -> None:
     assert problems == []
     for context in Context:
         assert set(keys(keymap, action.id, context)) == set(action.keys(context))
+
+
+def test_the_vim_keys_can_be_switched_off_and_stay_a_person_s_to_give() -> None:
+    keymap, problems = read_keymap({"zoom": "j"}, vim=False)
+    assert problems == []
+    calls = keymap.calls(Context.PANES)
+    assert calls["j"] == "zoom()"
+    gone = {key for action in ACTIONS for key in action.vim} - {"j"}
+    assert {"h", "k", "l", "g", "G"} <= gone
+    assert not gone & calls.keys()
+    usual = Keymap().calls(Context.PANES)
+    assert set(usual.values()) == set(calls.values())
+    assert problem(zoom="j") == (
+        "zoom can't have j: in the panes it is scroll_down's (give scroll_down another key too)"
+    )
