@@ -13,6 +13,7 @@ from dspark_tui.compare import words
 from dspark_tui.judged import verdict
 from dspark_tui.lanes import Lane
 from dspark_tui.live import Aggregate
+from dspark_tui.reasoning import answer_of
 from dspark_tui.request_record import RequestRecord
 from dspark_tui.session import Conversation, Turn, TurnStatus
 from dspark_tui.votes import Vote
@@ -58,7 +59,8 @@ class Reply:
 
     @property
     def words(self) -> int:
-        return words(self.answer)
+        """Without what was only thought."""
+        return words(answer_of(self.answer))
 
     @property
     def record(self) -> RequestRecord:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 
 _SIGNS = (
@@ -69,6 +70,7 @@ def compare(left: str, right: str) -> Diff:
     return Diff(tuple(_joined(hunks)), Counts(same, removed, added))
 
 
+@lru_cache(maxsize=16)
 def words(text: str) -> int:
     """How many words a text has, counted as `compare` does."""
     return sum(match.lastgroup == "word" for match in _TOKEN.finditer(text))

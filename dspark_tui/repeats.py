@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dspark_tui.answer import Answer
 from dspark_tui.params import SEED_BITS, PaneParams
+from dspark_tui.reasoning import answer_of
 from dspark_tui.session import Conversation, Message, Turn
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Attempts of one pane with the same answer, character by character."""
+    """Attempts of one pane with the same answer, character by character; thoughts may differ."""
 
     text: str
     attempts: tuple[Attempt, ...]
@@ -87,7 +88,7 @@ def groups(attempts: Iterable[Attempt]) -> list[Group]:
     found: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         if attempt.whole:
-            found.setdefault(attempt.answer.text, []).append(attempt)
+            found.setdefault(answer_of(attempt.answer.text), []).append(attempt)
     return sorted(
         (Group(text, tuple(alike)) for text, alike in found.items()),
         key=lambda group: -len(group.attempts),

@@ -9,6 +9,7 @@ from dspark_tui.actions import Context
 from dspark_tui.blind import hidden, hide, reveal
 from dspark_tui.broadcasts import Broadcast, Broadcasts, Reply
 from dspark_tui.params import PaneParams
+from dspark_tui.reasoning import answer_of
 from dspark_tui.screens.paning import Paning
 from dspark_tui.session import Conversation
 from dspark_tui.votes import Vote, tally
@@ -154,4 +155,5 @@ class Comparing(Paning):
 
 
 def _latest_answer(pane: Conversation) -> str:
-    return next((turn.answer for turn in reversed(pane.turns) if turn.answer), "")
+    """Without what was only thought."""
+    return next((answer_of(turn.answer) for turn in reversed(pane.turns) if turn.answer), "")

@@ -44,6 +44,11 @@ def test_answers_are_grouped_by_their_exact_text_the_most_frequent_first() -> No
     assert found[0].attempts == (attempts[1], attempts[2])
 
 
+def test_thoughts_don_t_make_answers_differ() -> None:
+    attempts = answered("<think>hm</think>42", "<think>let me see</think>42")
+    assert [group.text for group in groups(attempts)] == ["42"]
+
+
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
