@@ -145,7 +145,7 @@ class Repeat(ModalScreen[None]):
             self._answer.begin_answer()
             self._answer.append(group.text)
             self._answer.end_answer()
-            self._answer.scroll_home(animate=False)
+            self.call_after_refresh(self._answer.go_to_start)  # the list may have grown
 
     # ---- running
 
