@@ -24,6 +24,9 @@ from dspark_tui.workspaces import Opened, Workspaces
 
 log = logging.getLogger(__name__)
 
+GC_THRESHOLDS = (1_000, 5, 400)
+"""While text streams: short pauses often, where larger ones would be seen as stutter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -101,6 +104,7 @@ class DsparkApp(ThemedApp):
             self.notify(notice, severity="warning", timeout=12, markup=False)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         if self._start.prompt:
             self.workbench.session.target = Target.ALL
             self.workbench.send(self._start.prompt)

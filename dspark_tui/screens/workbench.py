@@ -38,10 +38,13 @@ from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
 from dspark_tui.workspaces import Opened
 
-TEXT_PERIOD = 0.1
+TEXT_PERIOD = 0.05
 """Seconds between two looks at what the runs brought."""
 
-FIGURES_EVERY = 3
+GROUPS = 2
+"""Panes are looked at in turns: a frame with half the panes keeps a key waiting half as long."""
+
+FIGURES_EVERY = 5
 """Looks between two updates of the figures, in the same frame as the text."""
 
 QUIET_PERIOD = 0.25
@@ -65,6 +68,8 @@ class Chrome:
 
 class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keeping, Engining):
     """Draws the session and the engine; the state itself lives in Session, Runs and Engines."""
+
+    AUTO_FOCUS = "Composer"
 
     def __init__(
         self,
@@ -105,7 +110,6 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keepin
         self.set_interval(QUIET_PERIOD, self._draw_quiet)
         self.engines.on_change = self._draw_engine
         self.begin_keeping()
-        self.composer.focus()
         self.describe()
 
     def on_resize(self) -> None:
@@ -184,6 +188,8 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keepin
 
     def _tick(self) -> None:
         for run in self.runs:
+            if run.pane.number % GROUPS != self._ticks % GROUPS:
+                continue
             pane = self.grid.pane_of(run.pane)
             pane.advance(run)
             if run.over:
