@@ -131,8 +131,7 @@ class LaneTable:
         """As another server tells them: how many are busy, not by whom."""
         load, signs = self.state.engine.load, self.glyphs
         if load is None or load.slots is None or load.running is None:
-            words = f"slots  {load_in_words(load)}"
-            return (Part(cut(words, self.width).rstrip(), "dim"),)
+            return (Part(cut(load_in_words(load), self.width).rstrip(), "dim"),)
         return (
             Part("slots  ", "dim"),
             Part(signs.slot_busy * load.running, "decode"),

@@ -178,8 +178,15 @@ class ScriptedServer:
     Give it a socket path, or nothing for a free loopback port; `url` says where it listens.
     """
 
-    def __init__(self, script: Script, socket: Path | None = None, port: int = 0) -> None:
+    def __init__(
+        self,
+        script: Script,
+        socket: Path | None = None,
+        port: int = 0,
+        api_key: str | None = None,
+    ) -> None:
         self.script, self.socket, self.port = script, socket, port
+        self.policy = AccessPolicy(hosts=None, api_key=api_key)
         self.engine: ScriptedEngine
         self._server: uvicorn.Server
         self._loop: asyncio.AbstractEventLoop
@@ -190,7 +197,7 @@ class ScriptedServer:
         """Run until `crash`, or until a signal where uvicorn may catch it."""
         self._loop = asyncio.get_running_loop()
         self.engine = ScriptedEngine(self.script)
-        app = create_app(self.engine, NAME, AccessPolicy(hosts=None))  # type: ignore[arg-type]
+        app = create_app(self.engine, NAME, self.policy)  # type: ignore[arg-type]
         place = {"uds": str(self.socket)} if self.socket else {"port": self.port}
         config = uvicorn.Config(app, lifespan="off", log_level="error", **place)
         self._server = uvicorn.Server(config)

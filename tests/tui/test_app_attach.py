@@ -1,0 +1,100 @@
+"""Several workbenches on one server: each sees everything, and a lost server is found again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from dspark_tui import client
+from dspark_tui.session import TurnStatus
+from engine.server.guard import AccessPolicy
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
+from tests.tui.scripted_engine import ScriptedServer
+from tests.tui.test_app_engines import status
+
+
+def labels(bench: Bench) -> list[str]:
+    return [lane.label for lane in bench.link.live.lanes]
+
+
+async def test_two_workbenches_see_each_other_s_requests_and_pauses(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    with ScriptedServer(slow(), tmp_path / "shared.sock") as server:
+        async with (
+            open_bench(place=server.url, settings=ENDLESS) as one,
+            open_bench(
+                place=server.url, settings=panes(1, name="other", max_tokens=100_000)
+            ) as other,
+        ):
+            for bench in (one, other):
+                await bench.until(lambda bench=bench: bench.link.ready.is_set())  # type: ignore[misc]
+            await one.send("hello")
+            await one.until(lambda: len(labels(one)) == 2)
+            await other.send("hello")
+            for bench in (one, other):
+                await bench.until(lambda bench=bench: labels(bench) == ["1", "2", "1 other"])  # type: ignore[misc]
+            await other.press("escape", "P")
+            await one.until(lambda: "paused" in status(one))
+            await one.press("escape", "L", "down", "down", "x")
+            await other.until(lambda: other.turn(1).status is TurnStatus.STOPPED)
+
+
+async def test_a_server_that_is_killed_and_started_again_is_followed_from_its_snapshot(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    socket = tmp_path / "shared.sock"
+    async with AsyncExitStack() as stack:
+        with ScriptedServer(slow(), socket) as server:
+            one = await stack.enter_async_context(open_bench(place=server.url, settings=ENDLESS))
+            other = await stack.enter_async_context(open_bench(place=server.url, settings=panes(1)))
+            await one.send("hello")
+            await one.until(lambda: one.turn(1).status is TurnStatus.RUNNING)
+            await other.until(lambda: len(labels(other)) == 2)
+        for bench in (one, other):
+            await bench.until(lambda bench=bench: "engine lost" in status(bench))  # type: ignore[misc]
+            assert "trying again" in status(bench)
+            assert not bench.link.live.active
+        await one.until_idle()
+        assert one.turn(1).status is TurnStatus.INTERRUPTED
+        with ScriptedServer(fast(), socket):
+            await other.send("hello again")
+            await other.until_idle()
+            assert other.turn(1).status is TurnStatus.DONE
+            await one.until(lambda: labels(one) == ["1"])
+            await stack.aclose()
+
+
+async def test_a_server_that_falls_silent_is_given_up_and_tried_again(
+    open_bench: OpenBench, serve, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
+    """As after a cut cable: the connection stays open and nothing comes any more."""
+    monkeypatch.setattr(client, "SILENCE", 0.2)
+    asked: list[None] = []
+    app = FastAPI()
+
+    @app.get("/engine/events")
+    def events() -> StreamingResponse:
+        async def silent():  # type: ignore[no-untyped-def]
+            asked.append(None)
+            yield ": nothing\n\n"
+            await asyncio.sleep(3600)
+
+        return StreamingResponse(silent(), media_type="text/event-stream")
+
+    async with serve(app) as url, open_bench(place=url) as bench:
+        await bench.until(lambda: "went away, trying again" in status(bench))
+        await bench.until(lambda: len(asked) > 2)
+
+
+async def test_a_missing_key_is_said_with_the_way_to_give_it(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    policy = AccessPolicy(hosts=None, api_key="secret")
+    with ScriptedServer(fast(), tmp_path / "locked.sock", policy=policy) as server:
+        async with open_bench(place=server.url) as bench:
+            await bench.until(lambda: "its key goes into --api-key" in status(bench))
