@@ -11,7 +11,6 @@ from fastapi.responses import StreamingResponse
 
 from dspark_tui import client
 from dspark_tui.session import TurnStatus
-from engine.server.guard import AccessPolicy
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
 from tests.tui.scripted_engine import ScriptedServer
 from tests.tui.test_app_engines import status
@@ -25,11 +24,10 @@ async def test_two_workbenches_see_each_other_s_requests_and_pauses(
     open_bench: OpenBench, tmp_path: Path
 ) -> None:
     with ScriptedServer(slow(), tmp_path / "shared.sock") as server:
+        another = panes(1, name="other", max_tokens=100_000)
         async with (
             open_bench(place=server.url, settings=ENDLESS) as one,
-            open_bench(
-                place=server.url, settings=panes(1, name="other", max_tokens=100_000)
-            ) as other,
+            open_bench(place=server.url, settings=another) as other,
         ):
             for bench in (one, other):
                 await bench.until(lambda bench=bench: bench.link.ready.is_set())  # type: ignore[misc]
@@ -94,7 +92,6 @@ async def test_a_server_that_falls_silent_is_given_up_and_tried_again(
 async def test_a_missing_key_is_said_with_the_way_to_give_it(
     open_bench: OpenBench, tmp_path: Path
 ) -> None:
-    policy = AccessPolicy(hosts=None, api_key="secret")
-    with ScriptedServer(fast(), tmp_path / "locked.sock", policy=policy) as server:
+    with ScriptedServer(fast(), tmp_path / "locked.sock", api_key="secret") as server:
         async with open_bench(place=server.url) as bench:
             await bench.until(lambda: "its key goes into --api-key" in status(bench))
