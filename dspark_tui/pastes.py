@@ -19,6 +19,9 @@ COLLAPSE_OVER = 2000
 """Characters that may stand in the text; a line counts as LINE of them at least."""
 
 LINE = 50
+MOST_TEXT, MOST_LINE = 200_000, 10_000
+"""Characters that can be edited in a text box without a wait after every key."""
+
 KNOWN = 8
 """Pastes that are recognised when a prompt comes back as plain text."""
 
@@ -35,6 +38,11 @@ class Paste:
     number: int
     text: str
     name: str = "pasted"
+
+    @property
+    def editable(self) -> bool:
+        """May it stand in a text box? Each key there costs a look at all of the caret's line."""
+        return len(self.text) <= MOST_TEXT and max(map(len, self.text.split("\n"))) <= MOST_LINE
 
     @property
     def chip(self) -> str:

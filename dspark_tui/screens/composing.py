@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dspark_tui.actions import Context
 from dspark_tui.completion import UnknownCommandError, command
 from dspark_tui.screens.desk import Desk
 from dspark_tui.token_count import TokenCount
@@ -40,8 +41,13 @@ class Composing(Desk):
         self.set_focus(self.composer)
 
     def action_expand_paste(self) -> None:
-        if self.composer.expand_chip() is None:
+        paste = self.composer.expand_chip()
+        if paste is None:
             self.say("no paste to show")
+        elif not paste.editable:
+            from dspark_tui.screens.paste_view import PasteView
+
+            self.app.push_screen(PasteView(paste, self.glyphs, self.key("edit", Context.COMPOSER)))
 
     def action_search_prompts(self) -> None:
         from dspark_tui.screens.prompts import PromptList

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from dspark_tui.foreign import harmless
-from dspark_tui.pastes import CHIP, Draft, Pastes, drawn
+from dspark_tui.pastes import CHIP, Draft, Paste, Pastes, drawn
 from dspark_tui.widgets.fields import TextBox
 
 
@@ -53,20 +53,20 @@ class ChipBox(TextBox):
         """Put a chip where a range of the text was."""
         super().edit(Edit(self.pastes.add(text, name), start, end, False))
 
-    def expand_chip(self) -> str | None:
+    def expand_chip(self) -> Paste | None:
         """Put the text of the chip at the caret, or of the last one, in the chip's place.
 
-        Returns that text, None where there is no chip.
+        Not one that is too long to be edited. Returns its paste, None where there is no chip.
         """
         caret = self.cursor_location
         chips = list(self._chips())
-        at_caret = (chip for chip in chips if caret in chip)
         if not chips:
             return None
-        start, end = next(at_caret, chips[-1])
-        text = self.pastes.unfolded(self.get_text_range(start, end))
-        super().edit(Edit(harmless(text), start, end, False))
-        return text
+        start, end = next((chip for chip in chips if caret in chip), chips[-1])
+        (paste,) = self.pastes.within(self.get_text_range(start, end))
+        if paste.editable:
+            super().edit(Edit(harmless(paste.text), start, end, False))
+        return paste
 
     def edit(self, edit: Edit) -> EditResult:
         """Every change: what is large becomes a chip, and a chip changes as a whole.

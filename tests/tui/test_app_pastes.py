@@ -7,6 +7,8 @@ from dataclasses import replace
 from textual import events
 
 from dspark_tui.pastes import Draft
+from dspark_tui.screens.paste_view import PasteView
+from dspark_tui.widgets.transcript import Transcript
 from tests.tui.conftest import Bench, OpenBench, panes
 
 LONG = "one\ttwo [/red]\n" * 200 + "the end"
@@ -167,6 +169,25 @@ async def test_a_draft_with_pastes_is_plain_data_and_comes_back(open_bench: Open
         assert shown(bench) == "a[pasted 1: 201 lines, 3 kB]b"
         assert bench.composer.prompt == f"a{LONG}b"
         assert bench.composer.cursor_location == caret
+
+
+async def test_a_paste_that_is_too_long_to_edit_is_shown_to_be_read(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("a")
+        await paste(bench, "[/x] first " + "word " * 200_000)
+        draft = bench.composer.draft
+        await bench.press("ctrl+o")
+        view = bench.app.screen
+        assert isinstance(view, PasteView)
+        text = view.query_one(Transcript)
+        assert "[/x] first word" in text.source_text()
+        assert "900,011 more characters" in [line.source for line in text._text.lines]
+        await bench.until(lambda: text.scroll_offset.y == 0)
+        await bench.press("pagedown")
+        assert text.scroll_offset.y > 0
+        await bench.press("end", "home", "ctrl+o")
+        assert bench.app.screen is bench.workbench
+        assert bench.composer.draft == draft
 
 
 async def test_a_megabyte_on_one_line_is_edited_around_like_a_word(open_bench: OpenBench) -> None:
