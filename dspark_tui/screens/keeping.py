@@ -32,23 +32,19 @@ class Keeping(Desk):
 
     def _scroll_back(self) -> None:
         for pane in self.session.panes:
-            row = self.opened.view.scroll.get(pane.number)
-            if row is not None:
-                transcript = self.grid.pane_of(pane).transcript
-                transcript.scroll_to(y=row, animate=False, immediate=True)
+            left_off = self.opened.view.scroll.get(pane.number)
+            if left_off is not None:
+                self.grid.pane_of(pane).transcript.resume(left_off)
 
     def keep(self) -> None:
         """Have saved what has changed; if that fails, say so once."""
         view = self.opened.view
         view.layout = self.grid.layout_mode
         view.draft = self.composer.draft if self.session.editing is None else Draft()
-        transcripts = {pane.number: self.grid.pane_of(pane).transcript
-                       for pane in self.session.panes}  # fmt: skip
-        view.scroll = {
-            number: round(transcript.scroll_y)
-            for number, transcript in transcripts.items()
-            if not transcript.following
+        places = {
+            pane.number: self.grid.pane_of(pane).transcript.left_off for pane in self.session.panes
         }
+        view.scroll = {number: place for number, place in places.items() if place is not None}
         self.opened.journal.note(self.runs, view)
         trouble = self.opened.journal.trouble
         if trouble != self._trouble:

@@ -132,6 +132,19 @@ class TextRows:
         starts = [start for start, _ in self.lines[place.line].rows]
         return self._starts[place.line] + max(0, bisect_right(starts, place.offset) - 1)
 
+    @property
+    def below(self) -> int:
+        """Lines of source from the top of the view to the end."""
+        return sum(line.source.count("\n") + 1 for line in self.lines[self.top.line :])
+
+    def return_to(self, below: int) -> None:
+        """Put the top of the view where `below` was that; all of the text has been seen."""
+        number = len(self.lines)
+        while number and below > 0:
+            number -= 1
+            below -= self.lines[number].source.count("\n") + 1
+        self.top, self.read = Place(number, 0), Place(max(0, len(self.lines) - 1), 0)
+
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> str:
         """Source text from one (row, character) up to another: no chrome, no soft line breaks."""
         first, last = self._place_at(*start), self._place_at(*end)

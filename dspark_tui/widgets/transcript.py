@@ -110,6 +110,17 @@ class Transcript(ScrollView):
         self._settle()
         self.refresh()
 
+    @property
+    def left_off(self) -> int | None:
+        """Where the reader is, in lines of source before the end; None while they follow it."""
+        return None if self._following else self._text.below
+
+    def resume(self, left_off: int) -> None:
+        """Go to where the reader once left off."""
+        self._following = False
+        self._text.return_to(left_off)
+        self._settle()
+
     def go_to_start(self) -> None:
         """Go to the first line of all that was said."""
         self._text.recall(inf)

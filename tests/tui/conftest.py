@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ from dspark_tui.paths import Paths
 from dspark_tui.screens.workbench import Workbench
 from dspark_tui.session import Conversation, Turn
 from dspark_tui.widgets.composer import Composer
+from dspark_tui.widgets.lines import Kind
 from dspark_tui.widgets.pane import Pane
 from dspark_tui.worker import Command
 from tests.tui.scripted_engine import Script, ScriptedServer
@@ -67,6 +69,11 @@ class Bench:
     def shown(self, number: int) -> str:
         """What the pane's transcript holds."""
         return self.pane(number).transcript.source_text()
+
+    def notes(self, number: int) -> str:
+        """The pane's status lines."""
+        lines = self.pane(number).transcript._text.lines
+        return "\n".join(line.source for line in lines if line.kind is Kind.NOTE)
 
     def notices(self) -> list[str]:
         return [notice.message for notice in self.app._notifications]
@@ -120,6 +127,7 @@ def paths(tmp_path: Path) -> Paths:
 @pytest.fixture
 def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
     """Open a workbench, on a scripted engine of its own unless `place` names another."""
+    sockets = (tmp_path / f"scripted-{number}.sock" for number in count())
 
     @asynccontextmanager
     async def opened(
@@ -131,7 +139,7 @@ def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
         notices: tuple[str, ...] = (),
         prompt: str = "",
     ) -> AsyncIterator[Bench]:
-        server = None if place else ScriptedServer(script or fast(), tmp_path / "scripted.sock")
+        server = None if place else ScriptedServer(script or fast(), next(sockets))
         if server is not None:
             await asyncio.to_thread(server.__enter__)
         where = place or server.url  # type: ignore[union-attr]

@@ -9,16 +9,9 @@ from dspark_tui.config import Settings
 from dspark_tui.params import PaneParams
 from dspark_tui.session import TurnStatus
 from dspark_tui.textual_private import PasteParser
-from dspark_tui.widgets.lines import Kind
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
+from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
 
 BRACKETS = "[/some/path] a[/]b [bold"
-
-
-def notes(bench: Bench, number: int) -> str:
-    """The pane's status lines."""
-    lines = bench.pane(number).transcript._text.lines
-    return "\n".join(line.source for line in lines if line.kind is Kind.NOTE)
 
 
 @pytest.fixture
@@ -165,14 +158,14 @@ async def test_a_refused_prompt_is_explained_and_returns_to_the_composer(
         assert "maximum context length is 8 tokens" in bench.turn(1).problem
         assert "failed" in str(bench.pane(1).border_subtitle)
         assert bench.composer.text == "far too many words for such a small context"
-        assert "again" not in notes(bench, 1)
+        assert "again" not in bench.notes(1)
 
 
 async def test_a_failure_that_may_pass_offers_to_send_again(open_bench: OpenBench) -> None:
     async with open_bench() as bench:
         await bench.send("#fail")
         await bench.until_idle()
-        assert "sends the prompt again" in notes(bench, 1)
+        assert "sends the prompt again" in bench.notes(1)
 
 
 async def test_a_broadcast_reaches_the_engine_in_the_panes_order(open_bench: OpenBench) -> None:
@@ -214,7 +207,7 @@ async def test_answering_again_keeps_the_old_answer_but_not_in_the_history(
         assert first.answer
         assert requests[-1][0] == [{"role": "user", "content": "once"}]
         assert requests[-1][1]["seed"] == second.seed != first.seed
-        assert notes(bench, 1).startswith("‹ 2/2 ›  new seed")
+        assert bench.notes(1).startswith("‹ 2/2 ›  new seed")
 
 
 async def test_brackets_are_text_in_prompt_answer_title_and_error(open_bench: OpenBench) -> None:
