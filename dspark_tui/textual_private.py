@@ -6,7 +6,9 @@ from collections.abc import Generator, Iterable
 
 from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.content import Content
 from textual.drivers import linux_driver
+from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
 
@@ -66,6 +68,17 @@ class PasteParser(XTermParser):
 def forward(widget: Widget, key: events.Key) -> None:
     """Give a key to a widget as the app does, so that it is not given out anew once it bubbles."""
     widget._forward_event(key.copy())
+
+
+def retitle_bottom(widget: Widget, title: Content) -> None:
+    """Give a widget's lower border a title of one line, and repaint only that border.
+
+    Textual's own attribute repaints the whole widget and all that is in it.
+    """
+    widget._border_subtitle = title
+    x, y = widget.content_offset
+    width, height = widget.outer_size
+    widget.refresh(Region(-x, height - 1 - y, width, 1))
 
 
 def keep_pastes_whole() -> None:

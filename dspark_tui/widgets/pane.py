@@ -17,6 +17,7 @@ from dspark_tui.keymap import Keymap
 from dspark_tui.params import PaneParams
 from dspark_tui.run import Run
 from dspark_tui.session import Conversation, Turn, TurnStatus
+from dspark_tui.textual_private import retitle_bottom
 from dspark_tui.turns import Origin
 from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.transcript import Transcript
@@ -146,7 +147,7 @@ class Pane(Vertical, can_focus=True):
             self.transcript.append(text)
 
     def show_progress(self, run: Run) -> None:
-        """Say in the border where the run is. A border repaints the whole pane: not every tick."""
+        """Say in the border where the run is."""
         self._show_state(f"{self._behind()}{self._glyphs.running} {run.progress()}")
 
     def end(self, run: Run) -> None:
@@ -197,4 +198,4 @@ class Pane(Vertical, can_focus=True):
     def _show_state(self, state: str) -> None:
         if state != self._state:
             self._state = state
-            self.border_subtitle = Content(f" {drawable(state)} ")
+            retitle_bottom(self, Content(f" {drawable(state)} "))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.content import Content
 from textual.drivers import linux_driver
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import Static
 
-from dspark_tui.textual_private import PasteParser, keep_pastes_whole
+from dspark_tui.textual_private import PasteParser, keep_pastes_whole, retitle_bottom
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 WILD = "hello \x1b[31mred\x1b[0m q\x03 \x11 \x1b world\x1b"
@@ -75,3 +81,25 @@ def test_textual_still_looks_for_its_parser_where_ours_is_put(
     assert "key ctrl+q" in in_words(told(XTermParser(), f"{BEGIN}\x1b[31m\x11{END}"))
     keep_pastes_whole()
     assert linux_driver.XTermParser is PasteParser
+
+
+class Framed(Static):
+    DEFAULT_CSS = "Framed { border: round red; padding: 1 2; }"
+    painted: ClassVar[list[int]] = []
+
+    def render_line(self, y: int) -> Strip:
+        self.painted.append(y)
+        return super().render_line(y)
+
+
+async def test_a_bottom_title_repaints_its_border_alone() -> None:
+    app, framed = App[None](), Framed("a\nb")
+    async with app.run_test(size=(30, 8)) as pilot:
+        await app.mount(framed)
+        await pilot.pause()
+        Framed.painted.clear()
+        retitle_bottom(framed, Content(" state "))
+        await pilot.pause()
+        lines = framed.render_lines(Region(0, 0, *framed.outer_size))
+        assert "state" in lines[-1].text
+        assert Framed.painted == []
