@@ -128,11 +128,10 @@ class Broadcasts:
         return self._all[-1] if self._all else None
 
     def sent(self, prompt: str, panes: Sequence[Conversation], base: Conversation) -> None:
-        """Note that a prompt goes to these panes. One alone has nothing to be compared with."""
-        if len(panes) > 1:
-            replies = [Reply(p, candidate(p, base), p.params.engine) for p in panes]
-            self._all.append(Broadcast(prompt, replies))
-            del self._all[:-KEPT]
+        """Note that a prompt goes to these panes, which are told by what sets them off `base`."""
+        replies = [Reply(p, candidate(p, base), p.params.engine) for p in panes]
+        self._all.append(Broadcast(prompt, replies))
+        del self._all[:-KEPT]
 
     def begun(self, run: Asked) -> None:
         """Find the broadcast that a new run belongs to, if it does to any."""

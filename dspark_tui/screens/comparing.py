@@ -26,9 +26,11 @@ class Comparing(Paning):
 
     def note_broadcast(self, prompt: str, panes: Sequence[Conversation]) -> None:
         """Call it before a prompt is sent to the panes."""
+        if len(panes) < 2:  # one alone has nothing to be compared with
+            return
         first = min(self.session.panes, key=lambda pane: pane.number)
         self.broadcasts.sent(prompt, panes, first)
-        for pane in panes:
+        for pane in self.session.panes:
             pane.voted = False
         self.describe()
 
@@ -146,7 +148,7 @@ class Comparing(Paning):
         from dspark_tui.screens.repeat import Repeat
 
         pane = self.session.active
-        prompt = self.composer.text.strip() or (pane.turns[-1].prompt if pane.turns else "")
+        prompt = self.composer.prompt.strip() or (pane.turns[-1].prompt if pane.turns else "")
         if not prompt:
             self.say("write a prompt first, or send one")
         elif not self._refused_while_blind():

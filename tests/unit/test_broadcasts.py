@@ -58,12 +58,6 @@ def broadcast(panes: Session, *runs: Asked) -> Broadcast:
     return broadcasts[-1]
 
 
-def test_a_prompt_to_one_pane_is_no_broadcast() -> None:
-    broadcasts, panes = Broadcasts(), session()
-    broadcasts.sent(PROMPT, panes.panes[:1], panes.panes[0])
-    assert broadcasts.latest is None
-
-
 def test_candidates_are_named_by_what_sets_them_apart_as_they_were_asked() -> None:
     panes = session()
     found = broadcast(panes)
