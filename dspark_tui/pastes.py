@@ -89,7 +89,7 @@ class Pastes:
         """collapse_over: as COLLAPSE_OVER; with 0 no text is large."""
         self._over = collapse_over
         self._held: dict[int, Paste] = {}
-        self._known: deque[str] = deque(maxlen=KNOWN)
+        self._known: deque[Paste] = deque(maxlen=KNOWN)
 
     def add(self, text: str, name: str = "pasted") -> str:
         """The chip of one more paste."""
@@ -108,8 +108,8 @@ class Pastes:
         if not self._large(text):
             return text
         for known in self._known:
-            if known in text:
-                text = text.replace(known, self.add(known), 1)
+            if self._large(known.text) and known.text in text:
+                text = text.replace(known.text, self.add(known.text, known.name), 1)
         return self.add(text) if self._large(CHIP.sub("", text)) else text
 
     def unfolded(self, text: str) -> str:
@@ -123,9 +123,8 @@ class Pastes:
 
     def hold(self, pastes: Iterable[Paste]) -> None:
         """Hold these and no others; the others are still known."""
-        for paste in self._held.values():
-            if paste.text not in self._known:
-                self._known.append(paste.text)
+        known = {paste.text for paste in self._known}
+        self._known.extend(paste for paste in self._held.values() if paste.text not in known)
         self._held = {paste.number: paste for paste in pastes}
 
     def _large(self, text: str) -> bool:

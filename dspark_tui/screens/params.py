@@ -56,7 +56,7 @@ class ParamsForm(Form[PaneParams | None]):
         params = self._pane.params
         with Vertical(classes="sheet") as sheet:
             sheet.border_title = Content(f"pane {self._pane.number}")
-            sheet.border_subtitle = "Tab next   Enter apply   Esc leave as it was"
+            sheet.border_subtitle = "Tab next   F2 or Enter apply   Esc leave as it was"
             yield _line("name", params.name, FIELDS["name"].hint)
             if "engine" in self._fields:
                 there = f"one of {', '.join(self._engines)}; empty: the usual"

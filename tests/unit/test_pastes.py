@@ -66,8 +66,17 @@ def test_a_label_of_a_wild_name_is_one_harmless_line() -> None:
 def test_a_known_paste_in_a_large_text_becomes_its_chip_again() -> None:
     pastes = Pastes()
     sent = pastes.unfolded(f"before {pastes.fold(LARGE)} after")
+    pastes.add("e", "letter.txt")
     pastes.hold(())
     assert drawn(pastes.fold(sent)) == "before [pasted 1: 1 line, 2 kB] after"
+
+
+def test_equal_pastes_become_chips_again_each() -> None:
+    pastes = Pastes()
+    sent = pastes.unfolded(pastes.add(LARGE, "a.txt") + pastes.add(LARGE, "a.txt"))
+    pastes.hold(())
+    folded = pastes.fold(sent)
+    assert drawn(folded) == "[a.txt 1: 1 line, 2 kB][a.txt 2: 1 line, 2 kB]"
 
 
 def test_a_draft_keeps_only_the_pastes_that_are_in_it() -> None:
