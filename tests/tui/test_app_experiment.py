@@ -184,22 +184,21 @@ async def test_a_draft_without_variables_needs_no_table(open_bench: OpenBench, h
     assert (here / "hello.jsonl").read_text().count("\n") == 2
 
 
-@pytest.mark.parametrize(
-    ("draft", "fields", "line"),
-    [
-        ("", {}, "draft: is empty: choose an experiment, or type a prompt first"),
-        ("{{wrd}}", {"file": "t.csv"}, "t.csv: text names {{wrd}}, which no input has"),
-        ("{{word}}", {}, "draft: text names {{word}}, which no input has (there are no inputs)"),
-        ("hi", {"file": "empty.csv"}, "empty.csv: has no rows"),
-        ("hi", {"file": "none.toml"}, "none.toml: can't be read: No such file or directory"),
-        ("hi", {"file": "notes.md"}, "notes.md: is neither an experiment (.toml) nor a table"),
-        ("hi", {"file": "bad.toml"}, "bad.toml:2: txt is not known here (did you mean text?)"),
-        ("hi", {"results": "r.xlsx"}, "r.xlsx must end in one of .csv, .jsonl, .md"),
-        ("hi", {"results": "t.csv"}, "t.csv is no table of results"),
-    ],
+MISTAKES: tuple[tuple[str, dict[str, str], str], ...] = (
+    ("", {}, "draft: is empty: choose an experiment, or type a prompt first"),
+    ("{{wrd}}", {"file": "t.csv"}, "t.csv: text names {{wrd}}, which no input has"),
+    ("{{word}}", {}, "draft: text names {{word}}, which no input has (there are no inputs)"),
+    ("hi", {"file": "empty.csv"}, "empty.csv: has no rows"),
+    ("hi", {"file": "none.toml"}, "none.toml: can't be read: No such file or directory"),
+    ("hi", {"file": "notes.md"}, "notes.md: is neither an experiment (.toml) nor a table"),
+    ("hi", {"file": "bad.toml"}, "bad.toml:2: txt is not known here (did you mean text?)"),
+    ("hi", {"results": "r.xlsx"}, "r.xlsx must end in one of .csv, .jsonl, .md"),
+    ("hi", {"results": "t.csv"}, "t.csv is no table of results"),
 )
+
+
 async def test_what_is_wrong_is_said_in_one_line_and_nothing_is_lost(
-    open_bench: OpenBench, here: Path, draft: str, fields: dict[str, str], line: str
+    open_bench: OpenBench, here: Path
 ) -> None:
     (here / "t.csv").write_text("word\none\n")
     (here / "empty.csv").write_text("word\n")
@@ -207,17 +206,18 @@ async def test_what_is_wrong_is_said_in_one_line_and_nothing_is_lost(
     (here / "notes.md").touch()
     before = {path.name: path.read_bytes() for path in here.iterdir()}
     async with open_bench() as bench:
-        await bench.type(draft)
         experiment = Experimenter(bench)
-        await experiment.open_form()
-        await experiment.fill(**fields)
-        await bench.press("enter")
-        await bench.until(lambda: experiment.said("problem").startswith(line))
-        assert "\n" not in experiment.said("problem")
-        assert {id: experiment.field(id) for id in fields} == fields
-        await bench.press("escape")
-        assert bench.app.screen is bench.workbench
-        assert bench.composer.text == draft
+        for draft, fields, line in MISTAKES:
+            bench.composer.put(draft)
+            await experiment.open_form()
+            await experiment.fill(**fields)
+            await bench.press("enter")
+            await bench.until(lambda line=line: experiment.said("problem").startswith(line))
+            assert "\n" not in experiment.said("problem")
+            assert {id: experiment.field(id) for id in fields} == fields
+            await bench.press("escape")
+            assert bench.app.screen is bench.workbench
+            assert bench.composer.text == draft
     assert {path.name: path.read_bytes() for path in here.iterdir()} == before
 
 
