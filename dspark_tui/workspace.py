@@ -23,7 +23,7 @@ from dspark_tui.votes import Vote
 @dataclass(slots=True)
 class View:
     """How a session was looked at. layout, panel: "" for the usual. scroll: by pane number,
-    where the reader left off, for transcripts that don't follow. draft: what stands in the composer."""
+    where the reader left off in those that do not follow. draft: what stands in the composer."""
 
     layout: str = ""
     panel: str = ""

@@ -18,7 +18,12 @@ BENCHMARKS = {
     "startup": "command start and first paint of the workbench",
     "bench_overhead": "the bench's times beside the log of the server it measured",
     "real_servers": "ours, mlx_lm.server and llama.cpp's server under the same bench",
+    "store": "a database of 200,000 messages: opening, searching, deleting",
+    "kills": "what kill -9 costs while panes stream",
     "ui_load": "the workbench under eight streaming panes",
+    "scrollback": "scrolling and wrapping a transcript of 30,000 tokens",
+    "themes": "a theme switch with 600 blocks on eight panes",
+    "memory": "the workbench's memory after a day of streaming",
 }
 
 

@@ -1,0 +1,153 @@
+"""A workbench that talks without end until it is killed, and what its database must hold then.
+
+    python -m tests.victim LOG
+
+It writes a line for each look at itself, so that whoever kills it knows what there was to lose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dspark_tui.app import DsparkApp, Start
+from dspark_tui.config import Settings
+from dspark_tui.engines import Engines
+from dspark_tui.params import PaneParams
+from dspark_tui.paths import Paths
+from dspark_tui.workspaces import Workspaces
+
+LOOK_PERIOD = 0.05
+ENGINE = [sys.executable, "-m", "tests.tui.scripted_engine", "--parent-pipe", "--rate", "80"]
+PANES = tuple(PaneParams(max_tokens=tokens) for tokens in (20, 60, 400))
+PATIENCE = 60.0
+
+
+async def talk(log: Path) -> None:
+    engines = Engines(lambda _: lambda socket: [*ENGINE, "--socket", str(socket)])
+    app = DsparkApp(Start(Settings(panes=PANES), Paths.of_user()), engines)
+    sent = 0
+    async with app.run_test(size=(100, 30)):
+        with log.open("a") as file:
+            while True:
+                for pane in app.workbench.session.panes:
+                    if app.workbench.runs.of(pane) is None:
+                        app.workbench.runs.send(pane, f"question {sent} #cjk")
+                        sent += 1
+                look = {
+                    turn.id: [len(turn.answer), turn.status]
+                    for pane in app.workbench.session.panes
+                    for turn in pane.turns[-2:]
+                }
+                file.write(json.dumps([time.time(), look]) + "\n")
+                file.flush()
+                await asyncio.sleep(LOOK_PERIOD)
+
+
+@dataclass
+class Loss:
+    """What a kill cost, in seconds before it. text: the latest look whose text is not all there.
+    finished: the latest at a turn that was over and is not."""
+
+    text: float = 0.0
+    finished: float = 0.0
+
+
+@dataclass
+class Murder:
+    """Kills workbenches and their workers, all on one database in `home`."""
+
+    home: Path
+    draw: random.Random
+    kills: int = 0
+    losses: list[Loss] = field(default_factory=list)
+
+    @property
+    def database(self) -> Path:
+        return self.home / "data" / "dspark-tui" / "sessions.db"
+
+    def once(self, *, worker: bool) -> None:
+        """Start one, kill it (or first its worker) at some moment, and look at what is left."""
+        log = self.home / f"log-{len(self.losses)}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.victim", str(log)],
+            env={**os.environ, "XDG_DATA_HOME": str(self.home / "data"), "HOME": str(self.home)},
+            cwd=Path(__file__).parents[1],
+        )
+        try:
+            self._until(lambda: receiving(log))
+            time.sleep(self.draw.random())
+            if worker:
+                os.kill(self._worker_of(process.pid), signal.SIGKILL)
+                self.kills += 1
+                time.sleep(self.draw.random())
+        finally:
+            process.kill()
+            process.wait()
+        self.kills += 1
+        self.losses.append(self._loss(log))
+
+    def _loss(self, log: Path) -> Loss:
+        """Compare the database with the log. Raises AssertionError if it is not sound."""
+        stored = sound(self.database)
+        lines = log.read_text().splitlines(keepends=True)
+        looks = [json.loads(line) for line in lines if line.endswith("\n")]
+        end, loss = looks[-1][0], Loss()
+        for moment, look in looks:
+            for id, (length, status) in look.items():
+                kept, kept_status = stored.get(int(id), (-1, ""))
+                over = status not in ("waiting", "sent", "running")
+                if kept < length:
+                    loss.text = max(loss.text, end - moment)
+                if over and kept_status != status:
+                    loss.finished = max(loss.finished, end - moment)
+        return loss
+
+    def _worker_of(self, pid: int) -> int:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0])
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, "the workbench never began to receive"
+            time.sleep(0.02)
+
+    def unmarked(self) -> int:
+        """Turns that still count as running after the next start."""
+        Workspaces(self.database).close()
+        raw = sqlite3.connect(self.database)
+        (count,) = raw.execute("select count(*) from turns where not finished").fetchone()
+        raw.close()
+        return int(count)
+
+
+def receiving(log: Path) -> bool:
+    """Has it seen text of a turn that is not over?"""
+    looks = log.read_text() if log.exists() else ""
+    return '"running"' in looks
+
+
+def sound(database: Path) -> dict[int, tuple[int, str]]:
+    """Length and status of every turn; the file, its references and its index are checked."""
+    raw = sqlite3.connect(database, isolation_level=None)
+    assert raw.execute("pragma integrity_check").fetchall() == [("ok",)]
+    assert raw.execute("pragma foreign_key_check").fetchall() == []
+    raw.execute("insert into words (words) values ('integrity-check')")
+    rows = raw.execute("select id, length(answer), status from turns").fetchall()
+    raw.close()
+    return {id: (length, status) for id, length, status in rows}
+
+
+if __name__ == "__main__":
+    asyncio.run(talk(Path(sys.argv[1])))
