@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -138,15 +139,16 @@ SORT_KEYS: dict[Order, Callable[[Entry], float]] = {
 class Board:
     """All cells of an experiment, by row and column. columns: what tells each from the others.
 
-    version: changes with every cell that does.
+    broken: how many answers break an assertion. version: changes with every cell that does.
     """
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.columns = _titles(experiment)
         self.inputs: tuple[Inputs, ...] = experiment.inputs
-        self.version = 0
+        self.version = self.broken = 0
         self._entries = [Entry(cell) for cell in experiment.cells()]
+        self._counts = Counter({State.WAITING: len(self._entries)})
 
     def entry(self, row: int, column: int) -> Entry:
         sets = len(self.experiment.params)
@@ -155,6 +157,8 @@ class Board:
 
     def rows(self, view: View) -> list[int]:
         """The rows the view shows, in its order; equal ones as in the experiment."""
+        if view == View():
+            return list(range(len(self.inputs)))
         columns = range(len(self.columns))
         key = SORT_KEYS[view.order]
         ranks: dict[int, float] = {}
@@ -169,12 +173,7 @@ class Board:
         return [self.entry(row, column) for row in rows for column in range(len(self.columns))]
 
     def count(self, state: State) -> int:
-        return sum(entry.state is state for entry in self._entries)
-
-    @property
-    def broken(self) -> int:
-        """Answers that break an assertion."""
-        return sum(not all(entry.verdicts) for entry in self._entries)
+        return self._counts[state]
 
     # ---- what happens to a cell
 
@@ -204,7 +203,11 @@ class Board:
         row: Row | None = None,
         problem: str = "",
     ) -> None:
-        self._entries[cell.number - 1] = Entry(cell, answer, row, problem)
+        old, new = self._entries[cell.number - 1], Entry(cell, answer, row, problem)
+        self._entries[cell.number - 1] = new
+        self._counts[old.state] -= 1
+        self._counts[new.state] += 1
+        self.broken += all(old.verdicts) - all(new.verdicts)
         self.version += 1
 
 
