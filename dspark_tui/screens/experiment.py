@@ -24,6 +24,7 @@ from dspark_tui.link import EngineLink
 from dspark_tui.result_table import ResultError
 from dspark_tui.screens.form import Form
 from dspark_tui.session import Conversation
+from dspark_tui.template import variables_of
 from dspark_tui.toml_source import FileError, Problem
 from dspark_tui.widgets.fields import LineBox
 
@@ -77,7 +78,8 @@ class ExperimentForm(Form[Trial | None]):
             yield Static(self._offer(), id="offer", markup=False)
             with Horizontal(classes="field"):
                 yield Label("File")
-                yield FileLine(id="file", compact=True, placeholder="none: the draft as it is")
+                none = "none: the draft as it is" if self._draft.strip() else ""
+                yield FileLine(id="file", compact=True, placeholder=none)
             yield OptionList(id="candidates", compact=True)
             with Horizontal(classes="field", id="combine-field"):
                 yield Label("Combine")
@@ -204,7 +206,9 @@ class ExperimentForm(Form[Trial | None]):
             return "A file with an experiment. A prompt that is typed first can be run as one, too."
         count = len(self._panes)
         sets = f"the parameters of {count} panes" if count > 1 else "this pane's parameters"
-        return f"A file with an experiment; or the draft with {sets}, for each row of a table."
+        names = ", ".join(dict.fromkeys(variables_of(self._draft)))
+        rows = f"for each row of a table with {names}" if names else "for each row of a table"
+        return drawable(f"A file with an experiment; or the draft with {sets}, {rows}.")
 
     @property
     def _file(self) -> Path:
