@@ -7,12 +7,14 @@ import asyncio
 import json
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from rich.console import Console
+from pydantic import BaseModel, ValidationError
+from rich.console import Console, RenderableType
 
+from dspark_tui.commands.bench_flips import flip_rows, flipped
 from dspark_tui.commands.bench_order import PROBE_NAMES, BenchError, Order, shown_command
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_run import examined
@@ -22,10 +24,12 @@ from dspark_tui.paths import tilde, write_atomically
 from engine.proof.report import Report
 from engine.proof.svg import picture
 from engine.proof.verdict import Name
+from engine.server.options import PRECISIONS
 
 log = logging.getLogger(__name__)
 
 BATCHED, FAILED, UNTOLD, NOT_BATCHED = 0, 1, 2, 3
+MEASURED = 0
 PIPE_WIDTH = 100
 """Columns of the report where nobody's terminal says otherwise."""
 STDOUT = "-"
@@ -50,6 +54,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="repeatable")
     add("--timeout", default="600", metavar="S", help="seconds a request may take (default 600)")
     add("--max-batch", default="8", metavar="N", help="slots of a worker started here (default 8)")
+    add("--precision", choices=PRECISIONS, default="auto", help="of that worker's weights")
+    add(
+        "--flips",
+        action="store_true",
+        help="instead, count greedy tokens that differ between a request alone and in a batch",
+    )
     add("--json", metavar="FILE", help="write the report as JSON too; - for standard output")
     add("--svg", metavar="FILE", help="write the lanes as a picture too")
     add("--record", metavar="FILE", help="write the server's events too, for dspark-tui replay")
@@ -86,6 +96,8 @@ def exit_code(report: Report) -> int:
 
 
 def _bench(order: Order, args: argparse.Namespace) -> int:
+    if args.flips:
+        return _flips(order, args)
     stderr = Console(stderr=True)
     with Progress(stderr, order.plan, _glyphs(stderr)) as progress:
         report = asyncio.run(examined(order, shown_command(sys.argv[1:]), progress))
@@ -96,19 +108,32 @@ def _bench(order: Order, args: argparse.Namespace) -> int:
     return exit_code(report)
 
 
+def _flips(order: Order, args: argparse.Namespace) -> int:
+    stderr = Console(stderr=True)
+    with Progress(stderr, order.plan, _glyphs(stderr)) as progress:
+        report = asyncio.run(flipped(order, shown_command(sys.argv[1:]), progress))
+    _show(report, flip_rows(report), args.json)
+    return MEASURED
+
+
 def _publish(report: Report, json_file: str | None, svg_file: str | None) -> None:
     """Show it and write the files that were asked for. Raises BenchError when one can't be."""
+    stdout = _stdout()
+    _show(report, report_rows(report, stdout.width, _glyphs(stdout)), json_file)
+    if svg_file:
+        _write(Path(svg_file), picture(report))
+
+
+def _show(report: BaseModel, rows: Iterable[RenderableType], json_file: str | None) -> None:
     document = report.model_dump_json(indent=1) + "\n"
     if json_file == STDOUT:
         sys.stdout.write(document)
-    else:
-        stdout = _stdout()
-        for row in report_rows(report, stdout.width, _glyphs(stdout)):
-            stdout.print(row)
-    if json_file and json_file != STDOUT:
+        return
+    stdout = _stdout()
+    for row in rows:
+        stdout.print(row)
+    if json_file:
         _write(Path(json_file), document)
-    if svg_file:
-        _write(Path(svg_file), picture(report))
 
 
 def _compare(first: Path, second: Path) -> int:

@@ -25,13 +25,15 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """address None: a worker of our own, for `model` ("" the embedded one) with `max_batch` slots.
+    """address None: a worker of our own, for `model` ("" the embedded one) at `precision`, with
+    `max_batch` slots.
     Elsewhere model is what the server calls it, "" the first it lists. timeout: seconds."""
 
     plan: Plan
     address: Address | None
     model: str
     max_batch: int
+    precision: str
     api_key: str | None
     headers: tuple[tuple[str, str], ...]
     timeout: int
@@ -46,6 +48,7 @@ class Order:
                 address=Address.parse(args.url) if args.url else None,
                 model=args.model or "",
                 max_batch=_number("--max-batch", args.max_batch, WIDEST),
+                precision=args.precision,
                 api_key=args.api_key or os.environ.get("DSPARK_API_KEY") or None,
                 headers=tuple(_header(line) for line in args.header),
                 timeout=_number("--timeout", args.timeout, 86_400),

@@ -25,19 +25,24 @@ from engine.proof.report import Report
 
 async def examined(order: Order, command: str, progress: Progress) -> Report:
     """Carry the order out. command: the line that was typed. Raises BenchError."""
-    async with _endpoint(order, progress) as endpoint:
-        examination = Examination(endpoint, order.plan, progress.round)
+    async with endpoint(order, progress) as server:
+        examination = Examination(server, order.plan, progress.round)
         interrupted = await _until_stopped(examination)
         circumstances = Circumstances(
             command=command,
             tool=f"dspark-tui {__version__}",
-            machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+            machine=machine(),
             server=order.place,
-            model=endpoint.model,
-            fixed_length=endpoint.dialect.fixed_length,
+            model=server.model,
+            fixed_length=server.dialect.fixed_length,
             interrupted=interrupted,
         )
         return Report.of(examination.rounds, order.plan, circumstances)
+
+
+def machine() -> str:
+    """Where the bench itself runs."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
 
 
 async def _until_stopped(examination: Examination) -> bool:
@@ -54,19 +59,19 @@ async def _until_stopped(examination: Examination) -> bool:
 
 
 @asynccontextmanager
-async def _endpoint(order: Order, progress: Progress) -> AsyncIterator[Endpoint]:
+async def endpoint(order: Order, progress: Progress) -> AsyncIterator[Endpoint]:
     """The server to ask, ours if none was named, warmed up."""
     if order.address is None:
-        async with _worker(order, progress) as ours, _endpoint(ours, progress) as endpoint:
-            yield endpoint
+        async with _worker(order, progress) as ours, endpoint(ours, progress) as server:
+            yield server
         return
     progress.stage(f"warming up {order.place}")
     try:
         async with (
-            reached(order.target) as endpoint,
+            reached(order.target) as server,
             recorded(order.address, order.api_key, order.record),
         ):
-            yield endpoint
+            yield server
     except (UnusableServerError, RecordingError) as error:
         raise BenchError(str(error)) from None
 
@@ -75,7 +80,7 @@ async def _endpoint(order: Order, progress: Progress) -> AsyncIterator[Endpoint]
 async def _worker(order: Order, progress: Progress) -> AsyncIterator[Order]:
     """The order, addressed to a worker that was started for it."""
     log = Paths.of_user().engine_log
-    command = engine_command(order.model, order.max_batch, "auto", log)
+    command = engine_command(order.model, order.max_batch, order.precision, log)
     try:
         async with local_worker(command, progress.stage) as socket:
             yield order.at(socket)

@@ -140,6 +140,22 @@ class Endpoint:
             if record.end is None:
                 record.error = self._explained(error)
 
+    async def document(self, ask: Ask, options: dict[str, Any]) -> Any:
+        """A whole answer as the server sent it. Raises UnusableServerError.
+
+        options: more of the request's body. ask: its stream must be False.
+        """
+        body = self._body(ask) | options
+        try:
+            async with asyncio.timeout(self._target.timeout):
+                response = await self._http.post(
+                    "/v1/chat/completions", json=body, headers=_labelled(ask)
+                )
+            _refuse_errors(response)
+            return response.json()
+        except FAILURES as error:
+            raise UnusableServerError(self._explained(error)) from None
+
     async def _first_model(self) -> str:
         async with asyncio.timeout(self._target.timeout):
             response = await self._http.get("/v1/models")
@@ -201,22 +217,13 @@ class Endpoint:
             if event == SENT:  # connecting and queueing on this side is not the server's time
                 record.submit = loop.time()
 
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": ask.prompt}],
-            "max_tokens": ask.max_tokens,
-            "temperature": ask.temperature,
-            "stream": ask.stream,
-            **({} if ask.seed is None else {"seed": ask.seed}),
-            **self.dialect.options(ask),
-        }
         async with (
             asyncio.timeout(self._target.timeout),
             self._http.stream(
                 "POST",
                 "/v1/chat/completions",
-                json=body,
-                headers={"X-Dspark-Source": ask.source},
+                json=self._body(ask),
+                headers=_labelled(ask),
                 extensions={"trace": note_sending},
             ) as response,
         ):
@@ -230,6 +237,17 @@ class Endpoint:
                 await self._read_stream(record, response)
         if not record.arrivals:
             raise ValueError("answered without any text")
+
+    def _body(self, ask: Ask) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "messages": [{"role": "user", "content": ask.prompt}],
+            "max_tokens": ask.max_tokens,
+            "temperature": ask.temperature,
+            "stream": ask.stream,
+            **({} if ask.seed is None else {"seed": ask.seed}),
+            **self.dialect.options(ask),
+        }
 
     async def _read_stream(self, record: Record, response: httpx.Response) -> None:
         clock = asyncio.get_running_loop().time
@@ -273,6 +291,10 @@ class Endpoint:
                 return _one_line(error)
             case _:
                 return "sent JSON of another shape than OpenAI's"
+
+
+def _labelled(ask: Ask) -> dict[str, str]:
+    return {"X-Dspark-Source": ask.source}
 
 
 def _take_chunk(record: Record, chunk: Any, now: float) -> None:
