@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from dspark_tui import cli
+from engine.proof.flips import FlipReport
 from engine.proof.probes import Kind
 from engine.proof.report import Report
 from engine.proof.verdict import Name
@@ -346,3 +347,24 @@ def test_a_worker_that_cannot_start_is_one_line(
 ) -> None:
     assert bench("--model", tmp_path / "none", *QUICK) == 1
     assert "dspark-tui bench:" in capsys.readouterr().err
+
+
+def test_flips_are_counted_on_a_worker_of_our_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "flips.json"
+    model = tiny_llama(tmp_path / "tiny", ends=False)
+    options = ("--n", "3", "--tokens", "6", "--repeat", "1", "--precision", "fp32")
+    assert bench("--flips", "--model", model, *options, "--json", file) == 0
+    (width,) = FlipReport.model_validate_json(file.read_bytes()).widths
+    assert (width.n, width.answers, width.tokens, width.flips) == (3, 3, 18, [])
+    assert "tokens compared" in capsys.readouterr().out
+
+
+def test_flips_need_a_batch_and_log_probabilities(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadedLoopback(BATCH) as server:
+        assert bench(server.url, "--flips", "--n", "1") == 1
+        assert bench(server.url, "--flips", "--n", "2", "--tokens", "4", "--repeat", "1") == 1
+    alone, without = [line for line in capsys.readouterr().err.splitlines() if "bench: " in line]
+    assert "--n 2 or more" in alone
+    assert "top_logprobs" in without
