@@ -278,4 +278,5 @@ class ExperimentGrid(Screen[bool]):
 def _detail(entry: Entry) -> str:
     """A cell in one line."""
     words = " ".join(entry.problem.split() or entry.text[:1000].split())
-    return f" {entry.cell.label}: {words or entry.state}"
+    nothing = "answered without a word" if entry.state is State.ANSWERED else entry.state
+    return f" {entry.cell.label}: {words or nothing}"
