@@ -48,7 +48,11 @@ def title(state: LiveState, engine: str = "") -> str:
     heading = f"batch of {engine}" if engine else "batch"
     if state.engine.status not in (EngineStatus.OK, EngineStatus.STOPPING):
         return heading
-    parts = [heading, slots_busy(state)]
+    return f"{heading}   {_busy(state)}"
+
+
+def _busy(state: LiveState) -> str:
+    parts = [slots_busy(state)]
     if state.by_stopwatch:
         parts.append("by our stopwatch")
     elif queued := len(state.queue):
@@ -65,7 +69,7 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
     roomy = height >= ROOMY
     rows: list[Row] = []
     if not roomy:
-        rows.append((Part(title(state).removeprefix("batch   "), "dim"),))
+        rows += wrapped(_busy(state), width, "dim", 2, hang=0)
     if state.burst is not None:
         rows += _aggregate(state, now, width, glyphs)
         rows += [()] if roomy else []
@@ -129,7 +133,7 @@ def _width(state: LiveState, now: float) -> list[Row]:
     mean = state.widths.mean(start, state.end(now))
     running = sum(lane.request.phase is Phase.DECODE for lane in state.lanes)
     words = (f"{running}, " if running else "") + f"max {peak}, mean {mean:.1f}"
-    label = "answers at once " if state.by_stopwatch else "batch width "
+    label = "at once " if state.by_stopwatch else "batch width "
     return [(Part(label, "dim"), Part(words, "text"))]
 
 

@@ -86,7 +86,7 @@ def engine_problem(name: Any, engines: Collection[str]) -> str:
     near = get_close_matches(str(name), engines, 1)
     there = ", ".join(engines) or "none"
     hint = f"did you mean {near[0]}?" if near else f"[engines] has {there}"
-    return f"names no engine: {name!r} ({hint})"
+    return f"{name!r} is not there ({hint})"
 
 
 def _problem(key: str, value: Any, table: Mapping[str, Any]) -> EntryProblem | None:

@@ -32,7 +32,7 @@ def place_of(name: str, settings: Settings, paths: Paths) -> Place:
 
 def _place_of_entry(name: str, settings: Settings, paths: Paths) -> Place:
     if problem := engine_problem(name, settings.engines):
-        raise NoEngineError(problem)
+        raise NoEngineError(f"engine {problem}")
     entry = settings.engines[name]
     if entry.url:
         address = Address.parse(entry.url)

@@ -132,12 +132,16 @@ class LaneTable:
         load, signs = self.state.engine.load, self.glyphs
         if load is None or load.slots is None or load.running is None:
             return (Part(cut(load_in_words(load), self.width).rstrip(), "dim"),)
-        return (
+        parts = [
             Part("slots  ", "dim"),
             Part(signs.slot_busy * load.running, "decode"),
             Part(signs.slot_free * (load.slots - load.running), "queued"),
-            Part(f"  {load_in_words(load)}, says {load.source}", "dim"),
-        )
+            Part(f"  {load_in_words(load)}", "dim"),
+            Part(f", says {load.source}", "dim"),
+        ]
+        while row_cells(parts) > self.width:
+            parts.pop()
+        return tuple(parts)
 
     def _legend(self) -> Row:
         names = LEGEND_BY_STOPWATCH if self.state.by_stopwatch else LEGEND_NAMES
@@ -177,7 +181,7 @@ def _name(lane: Lane, width: int, picked: str) -> Part:
 
 def _end(lane: Lane, glyphs: Glyphs) -> Part:
     if lane.request.phase is Phase.QUEUED:
-        return Part(" queued", "queued")
+        return Part("   sent", "sent") if lane.by_stopwatch else Part(" queued", "queued")
     return _number(lane.completion_time, "{:.1f}", 7, glyphs)
 
 
@@ -213,6 +217,11 @@ def _idle(state: LiveState, width: int) -> list[Row]:
         "Nothing is running. Every request the engine serves gets a line here: how long it waited, "
         "when its prompt was read, when it wrote, and who wrote beside it."
     )
+    if state.by_stopwatch:
+        text = (
+            "Nothing of ours is running. Every request sent from here gets a line: when it was "
+            "sent, when its text came, and what came beside it."
+        )
     return [(), *wrapped(text, width, "dim", 4, hang=0)]
 
 

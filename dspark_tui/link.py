@@ -163,14 +163,19 @@ class EngineLink:
                 self._lost(str(error))
 
     async def _model_once_it_answers(self) -> str:
-        """Wait for a server without events to list its models; the one requests will name."""
-        from dspark_tui.client import ClientError
+        """Wait for a server without events to list its models; the one requests will name.
+
+        Where that one was given, the server may answer anything.
+        """
+        from dspark_tui.client import ClientError, ConnectionLostError
 
         for delay in chain(PROBE_DELAYS, repeat(PROBE_DELAYS[-1])):
             try:
                 await self.client.models()
                 return await self.client.first_model()
             except ClientError as error:
+                if self.client.model and not isinstance(error, ConnectionLostError):
+                    return self.client.model
                 self.problem = str(error)
                 self.on_change()
                 await asyncio.sleep(delay)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from textual.content import Content
 from textual.widgets import Static
 
@@ -54,8 +56,9 @@ def _running(link: EngineLink) -> Content:
     engine = link.live.engine
     model = engine.model
     if link.batch_hidden:
-        server = f"{model.id if model else ''} at {link.client.address}"
-        return Content(drawable(f"{server}   {slots_busy(link.live)}   by our stopwatch"))
+        name = PurePath(model.id).name if model else ""
+        seen = f"{slots_busy(link.live)}   by our stopwatch"
+        return Content(drawable(f"{name}   {seen}   at {link.client.address}"))
     running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
     queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
     name = drawable(f"{model.id}  {model.precision}") if model else "engine"

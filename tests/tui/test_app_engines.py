@@ -92,7 +92,7 @@ async def test_a_pane_s_engine_is_changed_in_its_form(
     ):
         await bench.press("f2", "tab", *"secnd", "enter")
         problem = str(bench.app.screen.query_one("#problem").render())
-        assert "'secnd' (did you mean second?)" in problem
+        assert "engine 'secnd' is not there (did you mean second?)" in problem
         await bench.press(*["backspace"] * 2, *"ond", "enter")
         assert bench.app.screen is bench.workbench
         await bench.send("hello")
@@ -106,7 +106,9 @@ async def test_a_pane_whose_engine_is_gone_keeps_its_name_and_says_so(
 ) -> None:
     settings = on("big", small=EngineEntry())
     async with open_bench(settings=settings) as bench:
-        await bench.until(lambda: "'big' ([engines] has small)" in status(bench))
+        await bench.until(
+            lambda: "engine 'big' is not there ([engines] has small)" in status(bench)
+        )
         await bench.send("hello")
         await bench.press("escape", "E", "P", "L", "x")
         assert bench.turn(1).status is TurnStatus.WAITING
@@ -126,7 +128,7 @@ def test_where_an_engine_is(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> No
         place_of("cloud", settings, paths)
     monkeypatch.setenv("CLOUD_KEY", "secret")
     assert place_of("cloud", settings, paths) == Server(Address("https://host"), "secret", "m")
-    with pytest.raises(NoEngineError, match=r"'clod' \(did you mean cloud\?\)"):
+    with pytest.raises(NoEngineError, match=r"'clod' is not there \(did you mean cloud\?\)"):
         place_of("clod", settings, paths)
     commands = [
         place_of("local", settings, paths),

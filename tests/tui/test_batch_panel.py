@@ -13,7 +13,7 @@ from wcwidth import wcswidth
 from dspark_tui import glyphs
 from dspark_tui.batch_layout import layout, title
 from dspark_tui.glyphs import DEFAULT, Glyphs
-from dspark_tui.live import LiveState
+from dspark_tui.live import VIEW, LiveState
 from dspark_tui.parts import row_cells
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from engine.events import (
@@ -22,6 +22,8 @@ from engine.events import (
     EngineStatus,
     Event,
     Finished,
+    Load,
+    Paused,
     Progress,
     Queued,
     Status,
@@ -103,7 +105,24 @@ def test_wide_lanes_also_tell_wait_and_time_to_first_token() -> None:
     assert rows[12].startswith("┈ queued   ╌ prefill   ━ decode   ╍ stalled   ✓ done")
 
 
-@pytest.mark.parametrize("events", [burst(), [snapshot()], [], [progress(5, 10)]])
+FROM_OUTSIDE = Capability(START, VIEW, "the batch", "our own requests", "it publishes no events")
+LOAD = Load(START, "/slots /metrics", 4, 3, 12, 0.5)
+METRICS = Load(START, "/metrics", None, 3, 12, 0.5)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        burst(),
+        [snapshot()],
+        [],
+        [progress(5, 10)],
+        [*burst(), Paused(NOW, True)],
+        [snapshot(), FROM_OUTSIDE],
+        [*burst(), FROM_OUTSIDE, LOAD],
+        [*burst(), FROM_OUTSIDE, METRICS],
+    ],
+)
 @pytest.mark.parametrize("signs", [glyphs.DEFAULT, glyphs.RICH, glyphs.ASCII])
 def test_it_fits_any_size(events: list[Event], signs: Glyphs) -> None:
     state = state_of(events)
@@ -113,6 +132,26 @@ def test_it_fits_any_size(events: list[Event], signs: Glyphs) -> None:
             assert len(rows) <= height
             if width >= 58:
                 assert max(map(row_cells, rows)) <= width
+
+
+def test_a_server_elsewhere_is_drawn_as_far_as_it_is_seen() -> None:
+    state = state_of([*burst(), FROM_OUTSIDE, LOAD])
+    rows = drawn(state, 116, 13)
+    assert rows[4].startswith("r4  4 long-cont           ┄┄┄┄┄┄┄┄━━━")
+    assert "   sent    0" in rows[6]
+    assert rows[11].startswith("slots  ▮▮▮▯  3 of 4 slots busy, 12 waiting, K/V 50%, says /slots")
+    assert rows[12].startswith("┄ sent, no text yet   ━ text comes   ✓ done")
+    assert "at once 3, max 4" in "\n".join(rows)
+    assert title(state, "lab") == (
+        "batch of lab   3 of 4 slots busy, 12 waiting, K/V 50%   by our stopwatch"
+    )
+
+
+def test_a_picked_lane_is_marked_and_always_shown() -> None:
+    state = state_of(burst())
+    rows = layout(state, NOW, 78, 3, DEFAULT, picked="r2")
+    marked = [part.text for row in rows for part in row if part.style == "picked"]
+    assert marked == ["r2  2 terse "]
 
 
 def test_running_lanes_come_before_queued_ones_and_those_before_finished_ones() -> None:
