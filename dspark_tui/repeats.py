@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dspark_tui.answer import Answer
-from dspark_tui.params import SEED_BITS, PaneParams
+from dspark_tui.params import SEED_BITS
 from dspark_tui.reasoning import answer_of
 from dspark_tui.session import Conversation, Message, Turn
 
@@ -22,11 +23,11 @@ ClientOf = Callable[[Conversation], Awaitable["EngineClient"]]
 
 @dataclass(slots=True)
 class Attempt:
-    """One request. seed: what it is sent with, so that its answer can be had again."""
+    """One request. seed: what it is sent with, None where the server draws one."""
 
     pane: Conversation
     number: int
-    seed: int
+    seed: int | None
     answer: Answer = field(default_factory=Answer)
     over: bool = False
 
@@ -60,14 +61,18 @@ class Repeats:
     """All requests of all panes, sent at once: they share the engine's batch."""
 
     def __init__(
-        self, prompt: str, panes: Sequence[Conversation], times: int, seed: int, *, same: bool
+        self,
+        prompt: str,
+        panes: Sequence[Conversation],
+        times: int,
+        first_seed: Callable[[Conversation], int | None],
+        *,
+        same: bool,
     ) -> None:
-        """seed: where a pane has none of its own. same: every attempt of a pane has that seed; else
-        each has the next one.
-        """
+        """same: every attempt of a pane has its first seed; else each has the next one."""
         self.prompt, self.panes = prompt, panes
         self.attempts = [
-            Attempt(pane, number, _seed(pane.params, seed, 0 if same else number - 1))
+            Attempt(pane, number, _seed(first_seed(pane), 0 if same else number - 1))
             for pane in panes
             for number in range(1, times + 1)
         ]
@@ -103,8 +108,13 @@ def agreement(attempts: Sequence[Attempt]) -> str:
     return f"all {sum(sizes)} differ" if sizes[0] == 1 else f"{sizes[0]} of {sum(sizes)} identical"
 
 
-def _seed(params: PaneParams, drawn: int, step: int) -> int:
-    return ((drawn if params.seed is None else params.seed) + step) % (1 << SEED_BITS)
+def problems(attempts: Iterable[Attempt]) -> Counter[str]:
+    """Why answers are not whole, with how many are so."""
+    return Counter(a.answer.problem for a in attempts if a.over and not a.whole)
+
+
+def _seed(first: int | None, step: int) -> int | None:
+    return None if first is None else (first + step) % (1 << SEED_BITS)
 
 
 def _messages(pane: Conversation, prompt: str) -> list[Message]:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import Worker
 
-from dspark_tui.answer import aggregate
 from dspark_tui.csv_export import export
 from dspark_tui.engines import Engines
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
-from dspark_tui.parts import grouped
-from dspark_tui.repeats import Group, Repeats, agreement, groups
+from dspark_tui.repeat_table import CSV_COLUMNS, csv_rows, entry, heading, progress, trouble
+from dspark_tui.repeats import Group, Repeats, groups, problems
+from dspark_tui.run import SEED_BITS
 from dspark_tui.session import Conversation
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.transcript import Transcript
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 
 PERIOD = 0.25
 LEAST, USUAL, MOST = 2, 5, 25
-SEED_BITS = 32
-"""Of the seeds drawn here: every server takes these."""
-
-COLUMNS = ("prompt", "pane", "name", "number", "seed", "group", "tokens", "ttft",
-           "completion_time", "finish_reason", "error", "answer")  # fmt: skip
 
 
 class Repeat(ModalScreen[None]):
@@ -59,9 +53,11 @@ class Repeat(ModalScreen[None]):
         super().__init__()
         self._prompt, self._panes, self._engines, self._glyphs = prompt, panes, engines, glyphs
         self._times, self._same = USUAL, False
+        self._seed = secrets.randbits(SEED_BITS)
         self._repeats: Repeats | None = None
         self._asking: Worker[None] | None = None
-        self._shown: list[Group] = []
+        self._shown: dict[int, Group] = {}  # by their places in the list
+        self._reading: str | None = None
         self._counted = -1
         self._plan = Static(id="plan", markup=False)
         self._state = Static(id="state", markup=False)
@@ -112,7 +108,8 @@ class Repeat(ModalScreen[None]):
         repeats = self._repeats
         if repeats is None:
             return
-        self._state.update(_progress(repeats))
+        waits = "" if link.ready.is_set() else f"   waits for the engine  {drawable(link.problem)}"
+        self._state.update(progress(repeats) + waits)
         done = sum(attempt.over for attempt in repeats.attempts)
         if done != self._counted:
             self._counted = done
@@ -121,27 +118,28 @@ class Repeat(ModalScreen[None]):
     def _list_groups(self, repeats: Repeats) -> None:
         """Rebuild the list; the highlighted answer stays highlighted."""
         before = self._highlighted()
-        self._shown, options = [], list[Option]()
-        place = None
+        self._shown, options = {}, list[Option]()
         for pane in repeats.panes:
-            options.append(Option(_heading(repeats, pane), disabled=True))
-            for group in groups(repeats.of(pane)):
-                if before is not None and group.attempts[0] in before.attempts:
-                    place = len(options)
-                options.append(Option(_entry(group), id=str(len(self._shown))))
-                self._shown.append(group)
-        self._list.clear_options()
-        self._list.add_options(options)
-        if self._shown:
-            self._list.highlighted = 1 if place is None else place
+            attempts = repeats.of(pane)
+            options.append(Option(heading(repeats, pane), disabled=True))
+            for group in groups(attempts):
+                self._shown[len(options)] = group
+                options.append(Option(entry(group)))
+            for problem, times in problems(attempts).items():
+                options.append(Option(trouble(problem, times), disabled=True))
+        self._list.set_options(options)
+        same = (at for at, group in self._shown.items() if before and group.text == before.text)
+        self._list.highlighted = next(same, next(iter(self._shown), None))
 
     def _highlighted(self) -> Group | None:
-        option = self._list.highlighted_option
-        return None if option is None or option.id is None else self._shown[int(option.id)]
+        at = self._list.highlighted
+        return None if at is None else self._shown.get(at)
 
     def on_option_list_option_highlighted(self) -> None:
-        self._answer.clear()
-        if (group := self._highlighted()) is not None:
+        group = self._highlighted()
+        if group is not None and group.text != self._reading:
+            self._reading = group.text
+            self._answer.clear()
             self._answer.begin_answer()
             self._answer.append(group.text)
             self._answer.end_answer()
@@ -155,6 +153,16 @@ class Repeat(ModalScreen[None]):
         finally:
             self._asking = None
             self._describe()
+
+    def _first_seed(self, pane: Conversation) -> int | None:
+        """The pane's own, else one for all panes, so that its answer can be had again.
+
+        None for a server that hides its batch: some leave it as soon as a request has a seed.
+        """
+        if pane.params.seed is not None:
+            return pane.params.seed
+        batch_hidden = self._engines.of(pane.params.engine).batch_hidden
+        return None if batch_hidden and not self._same else self._seed
 
     async def _client(self, pane: Conversation) -> EngineClient:
         link = self._engines.of(pane.params.engine)
@@ -176,8 +184,9 @@ class Repeat(ModalScreen[None]):
 
     def action_start(self) -> None:
         if self._repeats is None:
-            seed = secrets.randbits(SEED_BITS)
-            self._repeats = Repeats(self._prompt, self._panes, self._times, seed, same=self._same)
+            self._repeats = Repeats(
+                self._prompt, self._panes, self._times, self._first_seed, same=self._same
+            )
             self._asking = self.run_worker(self._run(self._repeats), exit_on_error=False)
             self._describe()
 
@@ -198,49 +207,4 @@ class Repeat(ModalScreen[None]):
 
     def action_export(self) -> None:
         if self._repeats is not None:
-            export(self, "repeats", COLUMNS, _rows(self._repeats))
-
-
-def _progress(repeats: Repeats) -> str:
-    attempts = repeats.attempts
-    failed = sum(attempt.over and bool(attempt.answer.problem) for attempt in attempts)
-    parts = [f"{sum(attempt.whole for attempt in attempts)} of {len(attempts)} answered"]
-    if failed:
-        parts.append(f"{failed} not")
-    if (total := aggregate(attempt.answer for attempt in attempts)) is not None:
-        parts.append(
-            f"{grouped(total.tokens)} tok / {total.seconds:.2f} s = {total.rate:.1f} tok/s"
-        )
-    return "   ".join(parts)
-
-
-def _heading(repeats: Repeats, pane: Conversation) -> Content:
-    attempts = repeats.of(pane)
-    whole = sum(attempt.whole for attempt in attempts)
-    state = agreement(attempts) or f"{whole} of {len(attempts)} answered"
-    return Content.assemble((drawable(pane.label), "bold"), f"   {state}")
-
-
-def _entry(group: Group) -> Content:
-    count, tokens = f"{len(group.attempts)}x", group.attempts[0].answer.tokens
-    size = "" if tokens is None else f"{grouped(tokens)} tok"
-    words = drawable(" ".join(group.text.split())[:200])
-    return Content.assemble((f"{count:>5}", "bold"), f"{size:>11}   {words}")
-
-
-def _rows(repeats: Repeats) -> Iterator[tuple[object, ...]]:
-    """A row for each attempt; group 1 is the pane's most frequent answer."""
-    for pane in repeats.panes:
-        attempts = repeats.of(pane)
-        found = {
-            id(attempt): number
-            for number, group in enumerate(groups(attempts), 1)
-            for attempt in group.attempts
-        }
-        for attempt in attempts:
-            answer = attempt.answer
-            yield (
-                repeats.prompt, pane.number, pane.params.name, attempt.number, attempt.seed,
-                found.get(id(attempt), ""), answer.tokens, answer.ttft, answer.completion_time,
-                answer.reason, answer.problem, answer.text,
-            )  # fmt: skip
+            export(self, "repeats", CSV_COLUMNS, csv_rows(self._repeats))

@@ -304,16 +304,19 @@ async def test_repeats_go_out_as_one_batch_and_are_grouped_by_pane(
         assert not bench.conversation(1).turns
 
 
-async def test_esc_stops_repeats_and_keeps_what_there_is(open_bench: OpenBench) -> None:
-    async with open_bench(slow(rate=40.0, slots=1), settings=panes(1)) as bench:
+async def test_esc_stops_repeats_and_says_how_many_have_no_answer(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1)) as bench:
         await asked(bench)
+        assert bench.server is not None
+        bench.server.script.slots = 0  # whatever comes now waits for ever
         await bench.press("K", "enter")
-        await bench.until(lambda: "1 of 5 answered" in shown(bench, "#state"))
+        await bench.until(lambda: len(bench.link.live.queue) == 5)
         assert "Esc stops" in hint(bench)
         await bench.press("escape")
         await bench.until(lambda: not bench.link.live.active)
         await bench.until(lambda: "Esc closes" in hint(bench))
-        assert any("x" in entry for entry in groups_listed(bench)[1:])
+        await bench.until(lambda: "0 of 5 answered   5 not" in shown(bench, "#state"))
+        assert groups_listed(bench)[1].split() == ["5x", "interrupted"]
         await bench.press("escape")
         assert bench.app.screen is bench.workbench
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dspark_tui.params import SEED_BITS, PaneParams
-from dspark_tui.repeats import Attempt, Repeats, agreement, groups
+from dspark_tui.repeats import Attempt, Repeats, agreement, groups, problems
 from dspark_tui.session import Conversation, TurnStatus
 
 DRAWN = 1000
@@ -15,13 +15,13 @@ def pane(**params: object) -> Conversation:
     return Conversation(1, PaneParams(**params))  # type: ignore[arg-type]
 
 
-def seeds(of: Conversation, *, same: bool) -> list[int]:
-    return [attempt.seed for attempt in Repeats("hi", [of], 3, DRAWN, same=same).attempts]
+def seeds(first: int | None, *, same: bool) -> list[int | None]:
+    return [a.seed for a in Repeats("hi", [pane()], 3, lambda _: first, same=same).attempts]
 
 
 def answered(*texts: str) -> list[Attempt]:
     """Attempts that are over, with whole answers but for those that are ""."""
-    attempts = Repeats("hi", [pane()], len(texts), DRAWN, same=True).attempts
+    attempts = Repeats("hi", [pane()], len(texts), lambda _: 7, same=True).attempts
     for attempt, text in zip(attempts, texts, strict=True):
         attempt.over = True
         attempt.answer.text = text
@@ -29,12 +29,12 @@ def answered(*texts: str) -> list[Attempt]:
     return attempts
 
 
-def test_seeds_start_at_the_pane_s_own_or_at_a_drawn_one() -> None:
-    assert seeds(pane(seed=7), same=False) == [7, 8, 9]
-    assert seeds(pane(), same=False) == [DRAWN, DRAWN + 1, DRAWN + 2]
-    assert seeds(pane(seed=7), same=True) == [7, 7, 7]
+def test_each_attempt_has_the_next_seed_or_all_have_the_same() -> None:
+    assert seeds(7, same=False) == [7, 8, 9]
+    assert seeds(7, same=True) == [7, 7, 7]
+    assert seeds(None, same=False) == [None] * 3
     largest = 2**SEED_BITS - 1
-    assert seeds(pane(seed=largest), same=False) == [largest, 0, 1]
+    assert seeds(largest, same=False) == [largest, 0, 1]
 
 
 def test_answers_are_grouped_by_their_exact_text_the_most_frequent_first() -> None:
@@ -42,6 +42,12 @@ def test_answers_are_grouped_by_their_exact_text_the_most_frequent_first() -> No
     found = groups(attempts)
     assert [(group.text, len(group.attempts)) for group in found] == [("b", 2), ("a", 1), ("b ", 1)]
     assert found[0].attempts == (attempts[1], attempts[2])
+
+
+def test_what_is_not_whole_is_counted_by_its_reason() -> None:
+    attempts = answered("a", "", "")
+    attempts[0].over = False
+    assert problems(attempts) == {"it broke off": 2}
 
 
 def test_thoughts_don_t_make_answers_differ() -> None:
@@ -81,7 +87,7 @@ async def test_every_request_has_the_pane_s_history_and_not_the_repeated_prompt_
         turn = one.begin(prompt)
         turn.answer, turn.status = f"answer to {prompt}", TurnStatus.DONE
     for prompt in ("last", "a new one"):
-        await Repeats(prompt, [one], 2, DRAWN, same=False).run(client_of)  # type: ignore[arg-type]
+        await Repeats(prompt, [one], 2, lambda _: DRAWN, same=False).run(client_of)  # type: ignore[arg-type]
     again, new = asked[0], asked[2]
     assert [m["content"] for m in again[0]] == ["Be brief.", "first", "answer to first", "last"]
     assert [m["content"] for m in new[0]][-2:] == ["answer to last", "a new one"]
