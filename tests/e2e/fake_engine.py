@@ -30,6 +30,8 @@ from engine.types import (
     Finish,
     FinishReason,
     GenerationRequest,
+    QueueFullError,
+    Scored,
     Sink,
     Timings,
     Usage,
@@ -70,7 +72,8 @@ class FakeModel:
 class FakeEngine:
     """Answers each request at once with `pieces`, or with `held` only when told to.
 
-    refusal: what `submit` raises instead.
+    refusal: what `submit` raises instead. room: requests it takes before its queue is full.
+    scored: goes with each piece.
     """
 
     def __init__(self) -> None:
@@ -79,6 +82,8 @@ class FakeEngine:
         self.error: str | None = None
         self.held = False
         self.refusal: EngineError | None = None
+        self.room = 100
+        self.scored: tuple[Scored, ...] = ()
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
         self.bus = EventBus(Clock(), slots=4, queue_limit=8)
@@ -105,6 +110,8 @@ class FakeEngine:
             raise self.refusal
         if self.model is None:
             raise EngineUnavailableError("no model")
+        if len(self.requests) >= self.room:
+            raise QueueFullError("the queue is full", retry_after=7)
         self.requests.append(request)
         self._sinks[request.id] = sink
         self.publish(Queued, request.id, request.source, len(request.prompt), request.max_tokens, 1)
@@ -119,7 +126,7 @@ class FakeEngine:
             if index == 0:
                 self.publish(FirstToken, id)
             self.publish(Step, "decode", 1, {id: 1}, 1.0)
-            sink(Delta(piece, 1))
+            sink(Delta(piece, 1, self.scored))
         self._finish(id, sink, self.reason, self.error)
 
     def cancel(self, id: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import httpx
 import openai
 import pytest
 
-from engine.types import FinishReason
+from engine.types import FinishReason, Scored, TokenLogprob
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import FakeEngine
 from tests.e2e.waiting import wait_until
@@ -183,6 +184,52 @@ def test_a_whole_answer_cancelled_by_id_is_not_retried(
     assert cancelled.json() == {"id": id, "cancelled": True}
     assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "cancelled"
     assert httpx.post(f"{server.url}/engine/cancel/{id}").status_code == 404
+
+
+def test_log_probabilities_in_the_protocols_shape(http: httpx.Client, engine: FakeEngine) -> None:
+    """Minus infinity, which JSON can't say, is a very low number."""
+    engine.pieces = ("x",)
+    engine.scored = (Scored(TokenLogprob(7, -math.inf), (TokenLogprob(8, -0.25),)),)
+    expected = {
+        "content": [
+            {
+                "token": "t7",
+                "logprob": -9999.0,
+                "bytes": [116, 55],
+                "top_logprobs": [{"token": "t8", "logprob": -0.25, "bytes": [116, 56]}],
+            }
+        ]
+    }
+    asked = {"logprobs": True, "top_logprobs": 1}
+    whole = http.post("/v1/chat/completions", json={"messages": CHAT, **asked}).json()
+    assert whole["choices"][0]["logprobs"] == expected
+    _, piece, *_ = [json.loads(data) for data in frames(http, **asked)[:-1]]
+    assert piece["choices"][0]["logprobs"] == expected
+
+
+def test_cancelling_an_answer_ends_all_its_choices(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    engine.held = True
+    body = {"messages": CHAT, "stream": True, "n": 3}
+    with (
+        httpx.Client(base_url=server.url, timeout=30) as http,
+        http.stream("POST", "/v1/chat/completions", json=body) as stream,
+    ):
+        httpx.post(f"{server.url}/engine/cancel/{stream.headers['x-request-id']}")
+        lines = [line for line in stream.iter_lines() if line]
+    assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "cancelled"
+    assert engine.cancelled == [request.id for request in engine.requests]
+    assert len(engine.cancelled) == 3
+
+
+def test_when_not_all_choices_fit_the_queue_none_runs(
+    http: httpx.Client, engine: FakeEngine
+) -> None:
+    engine.held, engine.room = True, 2
+    refused = http.post("/v1/chat/completions", json={"messages": CHAT, "n": 3})
+    assert refused.status_code == 429
+    assert engine.cancelled == [request.id for request in engine.requests]
 
 
 @pytest.mark.parametrize("stream", [True, False])

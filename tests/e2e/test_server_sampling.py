@@ -93,12 +93,6 @@ def test_no_log_probabilities_unless_asked_and_no_alternatives_unless_counted(
     assert all(entry.top_logprobs == [] for entry in bare.content or ())
 
 
-def test_a_forbidden_token_is_finite_in_json(client: openai.OpenAI) -> None:
-    entry = whole(client, logprobs=True, top_logprobs=20, max_tokens=1).choices[0].logprobs
-    assert entry
-    assert all(other.logprob >= -9999 for other in entry.content[0].top_logprobs)
-
-
 def test_several_answers_are_those_of_neighbouring_seeds(client: openai.OpenAI) -> None:
     sampling = {"temperature": 1.2, "max_tokens": 12}
     answer = whole(client, n=3, seed=40, **sampling)
