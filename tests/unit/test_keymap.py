@@ -93,10 +93,10 @@ def test_chords_act_wherever_the_action_does_and_letters_in_the_panes() -> None:
 
 
 def test_an_action_may_get_its_first_key_or_lose_its_last() -> None:
-    keymap, problems = read_keymap({"themes": ["f8", "T"], "stop_all": [], "zoom": ""})
+    keymap, problems = read_keymap({"themes": ["f8", "underscore"], "stop_all": [], "zoom": ""})
     assert problems == []
     assert keys(keymap, "themes", Context.COMPOSER) == ("f8",)
-    assert keys(keymap, "themes", Context.PANES) == ("f8", "T")
+    assert keys(keymap, "themes", Context.PANES) == ("f8", "underscore")
     assert keys(keymap, "stop_all", Context.PANES) == ()
     assert keymap.name("stop_all", Context.PANES) == "Stop all panes"
 
