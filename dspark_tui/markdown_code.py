@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dspark_tui.markdown_spans import Span
@@ -11,6 +12,7 @@ from dspark_tui.widgets.lightmark import Mark
 if TYPE_CHECKING:
     from pygments.token import _TokenType
 
+IN_FENCE = (Mark.FENCE,)
 LONGEST_LINE = 1_000
 MOST_CHARACTERS = 50_000
 """Past these, code stays plain: lexers are regular expressions, and those can take for ever."""
@@ -30,9 +32,9 @@ def coloured(lines: Sequence[str], language: str) -> list[list[Span]]:
     except ClassNotFound:
         return plain
     found: list[list[Span]] = [[]]
-    for kind, text in lexer.get_tokens("\n".join(lines)):
-        first, *rest = text.split("\n")
-        mark = _mark(kind)
+    tokens = ((_mark(kind), text) for kind, text in lexer.get_tokens("\n".join(lines)))
+    for mark, pieces in groupby(tokens, key=lambda token: token[0]):
+        first, *rest = "".join(text for _, text in pieces).split("\n")
         found[-1].append(_span(first, mark))
         found += [[_span(line, mark)] for line in rest]
     same = ["".join(span.text for span in line) for line in found] == list(lines)
@@ -40,7 +42,7 @@ def coloured(lines: Sequence[str], language: str) -> list[list[Span]]:
 
 
 def _span(text: str, mark: Mark) -> Span:
-    return Span(text, mark, () if mark is Mark.FENCE else (Mark.FENCE,))
+    return Span(text, mark, () if mark is Mark.FENCE else IN_FENCE)
 
 
 def _mark(kind: _TokenType) -> Mark:

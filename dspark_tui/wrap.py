@@ -11,6 +11,11 @@ from rich.cells import cell_len, set_cell_size, split_graphemes
 from dspark_tui.foreign import drawable
 
 _WORD = re.compile(r"\S+\s*|\s+")
+_ONE_CELL_EACH = re.compile(
+    "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u0482\u2010-\u2027\u2030-\u205e]*"
+)
+"""Text in European scripts with their punctuation: as many cells as characters."""
+
 _NEVER_FIRST = frozenset("、。，．！？；：」』）】》〉〕・ー々…")
 """Signs that East Asian text doesn't start a row with."""
 
@@ -32,9 +37,8 @@ def wrap(text: str, width: int, hang: int = 0) -> list[tuple[int, int]]:
     """
     width = max(1, width)
     hang = fitting_hang(hang, width)
-    return (_by_blanks(text, width, hang) if text.isascii() else None) or _by_atoms(
-        text, width, hang
-    )
+    plain = _ONE_CELL_EACH.fullmatch(text) is not None
+    return (_by_blanks(text, width, hang) if plain else None) or _by_atoms(text, width, hang)
 
 
 def fitting_hang(hang: int, width: int) -> int:
@@ -43,7 +47,7 @@ def fitting_hang(hang: int, width: int) -> int:
 
 
 def _by_blanks(text: str, width: int, hang: int) -> list[tuple[int, int]] | None:
-    """The same for ASCII, one search a row instead of one step a word: a resize wraps it all.
+    """The same where characters take a cell each: a search for each row, not a step for each word.
 
     None if a word is longer than a row, or blanks are.
     """

@@ -11,7 +11,7 @@ from dspark_tui.widgets.lightmark import Mark
 from dspark_tui.widgets.lines import Line
 from dspark_tui.widgets.mark_styles import MarkStyles
 
-LINES_KEPT = 256
+LINES_KEPT = 128
 
 
 class LinePainter:
