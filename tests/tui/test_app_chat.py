@@ -142,10 +142,14 @@ async def test_prompts_for_a_busy_pane_wait_in_it_and_can_be_taken_back(
 
 
 async def test_a_queued_request_says_its_place(open_bench: OpenBench) -> None:
-    async with open_bench(slow(slots=1), settings=panes(3, max_tokens=100_000)) as bench:
+    async with open_bench(slow(slots=1), settings=panes(4, max_tokens=100_000)) as bench:
         await bench.send("all at once")
         await bench.until(lambda: "queued 1st" in str(bench.pane(2).border_subtitle))
         await bench.until(lambda: "queued 2nd" in str(bench.pane(3).border_subtitle))
+        await bench.until(lambda: "queued 3rd" in str(bench.pane(4).border_subtitle))
+        earlier = str(bench.pane(4).border_subtitle)
+        await bench.until(lambda: str(bench.pane(4).border_subtitle) != earlier)
+        assert "queued 3rd" in str(bench.pane(4).border_subtitle)  # the seconds went on
 
 
 async def test_a_refused_prompt_is_explained_and_returns_to_the_composer(
