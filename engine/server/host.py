@@ -169,7 +169,7 @@ class Host(uvicorn.Server):
 
     async def _give_up(self, error: str, exit_code: int) -> None:
         self._exit_code = exit_code
-        self._reporter.failed(error, self._log_path)
+        self._reporter.failed(error, self._log_path if exit_code == FAILED else None)
         if self._parent_pipe:
             await asyncio.sleep(LAST_LOOK_SECONDS)
         self.stop()
