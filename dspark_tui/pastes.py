@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 from dspark_tui.foreign import drawable
 
@@ -66,7 +67,8 @@ class Draft:
         return _unfolded(self.text, {paste.number: paste for paste in self.pastes})
 
     def dumps(self) -> str:
-        return json.dumps(asdict(self))
+        """As text. Asking again costs nothing: drafts are looked at all the time."""
+        return _dumped(self)
 
     @classmethod
     def loads(cls, saved: str) -> Draft:
@@ -130,6 +132,11 @@ class Pastes:
     def _large(self, text: str) -> bool:
         size = max(len(text), LINE * (text.count("\n") + 1))
         return 0 < self._over < size
+
+
+@lru_cache(maxsize=4)
+def _dumped(draft: Draft) -> str:
+    return json.dumps(asdict(draft))
 
 
 def drawn(line: str) -> str:
