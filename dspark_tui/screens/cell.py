@@ -51,8 +51,8 @@ class CellScreen(ModalScreen[None]):
             yield self._text
 
     def on_mount(self) -> None:
-        self._show()
-        self.set_interval(LOOK_PERIOD, self._look)
+        self._describe()
+        self.call_after_refresh(self._begin)  # text is laid out for the width it has by then
 
     # ---- actions
 
@@ -87,6 +87,10 @@ class CellScreen(ModalScreen[None]):
             self.app.copy_to_clipboard(self._entry.text)
 
     # ---- drawing
+
+    def _begin(self) -> None:
+        self._show()
+        self.set_interval(LOOK_PERIOD, self._look)
 
     def _look(self) -> None:
         """Show what came since the last look."""
