@@ -140,6 +140,11 @@ def test_inputs(written: Written, inputs: str, expected: list[str]) -> None:
             "did you mean temperature?",
         ),
         (
+            '[[prompt]]\ntext = "x"\n[[params]]\nengine = "other"',
+            "e.toml:4: engine is not known here",
+            "",
+        ),
+        (
             '[[prompt]]\ntext = "x"\n[[params]]\nseed = 1\n[[params]]\ntemperature = 9',
             "e.toml:6: temperature takes a number between 0 and 2",
             "",

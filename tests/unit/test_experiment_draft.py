@@ -84,6 +84,13 @@ def test_what_is_wrong_is_one_line(table: Path, draft: str, name: str, line: str
     assert "\n" not in message
 
 
+def test_panes_on_several_engines_are_refused() -> None:
+    panes = (*PANES, Conversation(4, PaneParams(engine="other")))
+    with pytest.raises(FileError, match="^draft: engine is not the same in all panes"):
+        from_draft("hi", panes, None, "zip")
+    assert from_draft("hi", panes[2:], None, "zip").count == 1
+
+
 def test_paths_go_on_from_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("capitals.toml", "capes.csv", "notes.md", ".hidden.toml", "b.JSONL"):
         (tmp_path / name).touch()
