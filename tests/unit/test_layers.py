@@ -23,6 +23,8 @@ PURE = (
     "assertions",
     "config",
     "experiment",
+    "experiment_board",
+    "experiment_draft",
     "figures",
     "judged",
     "lanes",
