@@ -46,7 +46,7 @@ class Compare(ModalScreen[None]):
             yield self._counts
             yield self._view
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         self._view.focus()
         self.run_worker(self._compare(), exit_on_error=False)
 
@@ -73,8 +73,8 @@ class Compare(ModalScreen[None]):
 
 def in_words(counts: Counts) -> str:
     if not counts.removed and not counts.added:
-        return f"the same {grouped(counts.same)} words"
+        return f"words: all {grouped(counts.same)} equal"
     return (
-        f"{grouped(counts.same)} words equal   -{grouped(counts.removed)} removed   "
+        f"words: {grouped(counts.same)} equal   -{grouped(counts.removed)} removed   "
         f"+{grouped(counts.added)} added   {100 * counts.similarity:.0f}% alike"
     )
