@@ -74,7 +74,7 @@ class Engine:
         with self._lock:
             if self._loop is not loop:
                 raise EngineUnavailableError("the engine is stopping")
-            if len(self._live) >= self._settings.max_batch + self._settings.queue_limit:
+            if len(self._live) >= loop.slots + self._settings.queue_limit:
                 waiting = self._settings.queue_limit
                 raise QueueFullError(f"the queue is full ({waiting} waiting)", loop.retry_after())
             position = max(len(self._live) - loop.running, 0) + 1
@@ -173,8 +173,10 @@ class Engine:
         self._bus.publish(Status(self._clock.now(), EngineStatus.LOADING, progress))
 
     def _announce(self, status: EngineStatus, error: str | None = None) -> None:
-        model = self._loop.model.info if self._loop else None
-        self._bus.publish(Status(self._clock.now(), status, error=error, model=model))
+        loop = self._loop
+        model, slots = (loop.model.info, loop.slots) if loop else (None, None)
+        now = self._clock.now()
+        self._bus.publish(Status(now, status, error=error, model=model, slots=slots))
 
 
 def _queued(request: GenerationRequest, now: float, position: int) -> Queued:

@@ -122,7 +122,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The engine's status or its start-up progress changed."""
+    """The engine's status or its start-up progress changed. model, slots: once there is one."""
 
     name: ClassVar[str] = "status"
     time: float
@@ -130,6 +130,7 @@ class Status:
     progress: Progress | None = None
     error: str | None = None
     model: ModelInfo | None = None
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

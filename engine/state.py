@@ -61,6 +61,7 @@ class EngineState:
                 self.status, self.progress = event.status, event.progress
                 self.error = event.error
                 self.model = event.model or self.model
+                self.slots = event.slots or self.slots
             case Paused():
                 self.paused = event.paused
             case Load():

@@ -26,7 +26,8 @@ PROMPTS = ((1,), (2, 0, 3), (3, 1, 2, 0, 2, 1, 3))
 """Rows to try with; all but their last tokens are read together, as 0, 2 and 6 tokens."""
 
 TOLERANCE = 0.1
-"""How far off logits may be, relative to their size, to count as rounding."""
+"""How far off logits may be, relative to their size, to count as rounding. In half precision tiny
+models stayed under 0.02; one that lets padding into its state was off by 0.8."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_MAX_BATCH = 8
 DEFAULT_QUEUE = 256
+KV_BITS = (8, 4)
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 
 
@@ -17,7 +18,8 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
-    engine's events. strict: rather end than do without something that was asked for."""
+    engine's events. kv_bits: to quantize K and V. strict: rather end than do without something
+    that was asked for."""
 
     model: str | None
     max_batch: int
@@ -30,6 +32,7 @@ class ServeOptions:
     parent_pipe: bool
     log: Path | None
     record: Path | None = None
+    kv_bits: int | None = None
     strict: bool = False
 
     @classmethod
@@ -46,6 +49,7 @@ class ServeOptions:
             parent_pipe=args.parent_pipe,
             log=args.log,
             record=args.record,
+            kv_bits=args.kv_bits,
             strict=args.strict,
         )
 
@@ -68,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         "--queue", type=_positive, default=DEFAULT_QUEUE, metavar="N", help="requests that may wait"
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="auto", help="of the weights")
+    parser.add_argument(
+        "--kv-bits",
+        type=int,
+        choices=KV_BITS,
+        help="quantize K and V, in groups of 64 values, where the model allows it",
+    )
     where = parser.add_mutually_exclusive_group(required=default_port is None)
     where.add_argument("--port", type=_port, default=default_port, metavar="P")
     where.add_argument("--socket", type=Path, metavar="PATH", help="a Unix socket instead")

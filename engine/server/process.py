@@ -38,12 +38,13 @@ class ModelLoader:
 
     ref: catalog.ModelRef
     precision: str
+    kv_bits: int | None = None
 
     def __call__(self, report: Callable[[Progress], None]) -> LoadedModel:
         from engine.models.load import load
 
         folder = catalog.ensure(self.ref, report)
-        return load(folder, self.ref.name, self.precision, report)
+        return load(folder, self.ref.name, self.precision, report, self.kv_bits)
 
 
 def run(options: ServeOptions, reporter: Reporter) -> int:
@@ -94,7 +95,7 @@ def _serve(
     from engine.server.host import Host
     from engine.server.recording import recorded
 
-    loader = ModelLoader(ref, options.precision)
+    loader = ModelLoader(ref, options.precision, options.kv_bits)
     engine = Engine(loader, EngineSettings(options.max_batch, options.queue))
     app = create_app(engine, ref.name, listener.policy)
     host = Host(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -20,6 +21,8 @@ from engine.cache import BatchCache, plan_for
 from engine.models.kv import own_caches
 from engine.models.load import LoadedModel, load
 from engine.scheduler import PrefillBudget
+from engine.types import FinishReason
+from tests.engine.conftest import Harness
 from tests.schedules import Job, check, jobs, run
 from tests.tiny_families import CONFIGS, WINDOW, tiny_family
 
@@ -154,6 +157,23 @@ def test_a_row_kept_apart_goes_on_where_it_was(
     for row, logits in zip(([*prompt, 7, 7, 7], prompt), got, strict=True):
         alone = model(mx.array([[*row, 2]]), cache=own_caches(model))[0, -1]
         assert mx.allclose(logits, alone, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_cannot_be_batched_is_served_one_at_a_time(
+    start: Callable[..., Harness], tmp_path: Path, name: str
+) -> None:
+    harness = start(folder=tiny_family(tmp_path, name), max_batch=4)
+    state = harness.engine.snapshot()
+    assert state.slots == 1
+    batching = next(c for c in state.capabilities if c.feature == "batching")
+    assert (batching.requested, batching.effective, batching.refused) == ("4 slots", "1 slot", True)
+    assert ALONE[name] in batching.why
+    clients = [harness.ask(prompt=(5, 6, 7 + n), max_tokens=6) for n in range(3)]
+    assert {client.wait().reason for client in clients} == {FinishReason.LENGTH}
+    lone = start(folder=tmp_path, max_batch=1).ask(prompt=(5, 6, 9), max_tokens=6)
+    lone.wait()
+    assert clients[2].text == lone.text
 
 
 def read(model: nn.Module, cache: BatchCache, rows: list[list[int]]) -> None:
