@@ -31,7 +31,8 @@ def test_health_while_loading_loaded_and_failed() -> None:
         assert loaded.status_code == 200
         assert loaded.json()["status"] == "ok"
         assert loaded.json()["slots"] == 4
-        assert loaded.json()["capabilities"][0]["feature"] == "precision"
+        (capability,) = loaded.json()["capabilities"]
+        assert (capability["feature"], capability["refused"]) == ("precision", False)
         engine.fail("three steps in a row failed")
         failed = httpx.get(f"{server.url}/health")
         assert failed.status_code == 503

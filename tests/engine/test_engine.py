@@ -26,6 +26,7 @@ from engine.events import (
     Warning,
 )
 from engine.loop import Loop
+from engine.models.capabilities import Feature
 from engine.scheduler import PrefillBudget
 from engine.state import EngineState
 from engine.types import (
@@ -196,6 +197,13 @@ def test_identical_prompts_with_their_own_seeds_differ(harness: Harness) -> None
     again = harness.ask(max_tokens=20, temperature=1.0, seed=2)
     again.wait()
     assert again.text == clients[2].text
+
+
+def test_every_feature_is_stated_once_the_model_is_loaded(harness: Harness) -> None:
+    stated = {c.feature: c for c in harness.engine.snapshot().capabilities}
+    assert list(stated) == list(Feature)
+    assert (stated["batching"].effective, stated["batching"].refused) == ("4 slots", False)
+    assert all(capability.why for capability in stated.values())
 
 
 def test_an_exception_in_one_rows_processor_ends_that_row_only(
