@@ -15,7 +15,7 @@ from dspark_tui.widgets.lightmark import Mark, Run
 from dspark_tui.widgets.lines import Kind, Line, PlainLine, SetLine
 from dspark_tui.widgets.text_rows import Change, TextRows
 
-ROWS_KEPT = 2_000
+ROWS_KEPT = 1_500
 """Laid out for each chat once its reader is at the end; twice as many until then."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.cache import LRUCache
 from textual.strip import Strip
 
 from dspark_tui.widgets.lightmark import Mark
@@ -19,18 +18,20 @@ class LinePainter:
 
     def __init__(self, styles: MarkStyles) -> None:
         self._marks = styles
-        self._strips: LRUCache[int, list[Strip]] = LRUCache(LINES_KEPT)
+        self._strips: dict[int, list[Strip]] = {}
         self._styles: dict[tuple[Mark, tuple[Mark, ...]], Style] = {}
 
     def forget_from(self, line: int) -> None:
         """Lines from this number on have changed."""
-        for number in [number for number in self._strips.keys() if number >= line]:  # noqa: SIM118
-            self._strips.discard(number)
+        for number in [number for number in self._strips if number >= line]:
+            del self._strips[number]
 
     def strips(self, number: int, line: Line, first_row: int, width: int) -> list[Strip]:
         """The rows of line `number`, each knowing its place for the mouse's selection."""
         strips = self._strips.get(number)
         if strips is None:
+            if len(self._strips) >= LINES_KEPT:
+                del self._strips[next(iter(self._strips))]  # the one painted longest ago
             strips = self._strips[number] = self._paint(line, first_row, width)
         return strips
 
