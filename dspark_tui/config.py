@@ -98,7 +98,7 @@ class _Reader:
         if setting is None:
             near = get_close_matches(key, [*SETTINGS, *TABLES], 1)
             hint = f"did you mean {near[0]}?" if near else ""
-            if key in FIELDS:
+            if key in FIELDS and not isinstance(value, dict):
                 hint = "it belongs under [defaults] or [[pane]]"
             self._problem(name, "is not a setting", hint, Place(table))
             return

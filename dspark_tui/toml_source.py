@@ -118,5 +118,5 @@ class TomlSource:
     def _lines_with(self, key: str) -> list[int]:
         """The lines that set a key or open a table of that name, in whatever table it is."""
         name = rf"""["']?{re.escape(key)}["']?"""
-        pattern = re.compile(rf"""^\s*\[*\s*(?:[\w"'-]+\.)*{name}\s*[=\]]""")
+        pattern = re.compile(rf"""^\s*\[*\s*(?:[\w"'-]+\.)*{name}\s*[=\].]""")
         return [n for n, line in enumerate(self._lines, 1) if pattern.match(line)]

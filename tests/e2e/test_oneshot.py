@@ -79,6 +79,20 @@ def test_a_piped_prompt_gets_one_bare_answer(
     assert request.prompt_tokens == 1 + 5  # the template's word and all five of the prompt
 
 
+def test_panes_ask_their_own_engines(
+    server: ScriptedServer, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = Paths.of_user().config
+    config.parent.mkdir(parents=True)
+    with ScriptedServer(Script(rate=200.0, slots=2)) as other:
+        config.write_text(f'[engines.other]\nurl = "{other.url}/v1"\nmodel = "theirs"\n')
+        assert ask(server, "--json", "-p", "Why?", *COLD, *HOT, "engine=other") == 0
+        assert [len(e.engine.snapshot().requests) for e in (server, other)] == [1, 1]
+    document = json.loads(capsys.readouterr().out)
+    assert [pane["engine"] for pane in document["panes"]] == [None, "other"]
+    assert [pane["model"] for pane in document["panes"]] == ["scripted-1", "theirs"]
+
+
 def test_without_panes_there_is_one(
     server: ScriptedServer, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
