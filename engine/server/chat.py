@@ -107,7 +107,9 @@ class Answer:
                     said[index].text.append(update.text)
                     said[index].scored.extend(update.scored)
                 case Finish():
-                    self._check(update)
+                    if failure := self._failure(update):
+                        self.generation.cancel()
+                        raise failure
                     finishes[index] = update
         return ChatCompletion(
             id=self.id,
@@ -128,9 +130,8 @@ class Answer:
                 case Delta():
                     yield self._frame(index, ChunkDelta(content=update.text), update.scored)
                 case Finish():
-                    try:
-                        self._check(update)
-                    except ApiError as failure:
+                    if failure := self._failure(update):
+                        self.generation.cancel()
                         yield frame(failure.payload())
                         return
                     finishes.append(update)
@@ -172,13 +173,8 @@ class Answer:
     def _logprobs(self, scored: Sequence[Scored]) -> ChoiceLogprobs | None:
         return logprobs_body(scored, self.model.tokenizer) if self.logprobs else None
 
-    def _check(self, finish: Finish) -> None:
-        """Raise what a failed choice makes of the whole answer; the other choices end with it."""
-        if failure := self._failure(finish):
-            self.generation.cancel()
-            raise failure
-
     def _failure(self, finish: Finish) -> ApiError | None:
+        """What a failed choice makes of the whole answer."""
         match finish.reason:
             case FinishReason.ERROR:
                 message = finish.error or "The request failed."
