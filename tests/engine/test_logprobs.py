@@ -9,10 +9,20 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.bus import Clock, EventBus
 from engine.logprobs import Scores
+from engine.loop import Loop
 from engine.models.load import LoadedModel, load
 from engine.row import Row
-from engine.types import Delta, Finish, FinishReason, GenerationRequest, Scored, TokenLogprob
+from engine.types import (
+    Delta,
+    EngineSettings,
+    Finish,
+    FinishReason,
+    GenerationRequest,
+    Scored,
+    TokenLogprob,
+)
 from tests.engine.conftest import Client, Harness
 
 
@@ -86,6 +96,26 @@ def test_penalties_show_and_temperature_does_not(harness: Harness) -> None:
 @pytest.fixture(scope="module")
 def model(tiny_folder: Path) -> LoadedModel:
     return load(tiny_folder, "tiny")
+
+
+def beside(model: LoadedModel, neighbours: tuple[int, ...]) -> list[float]:
+    """Log-probabilities of one row's tokens, beside three rows whose prompts repeat a token."""
+    clock = Clock()
+    loop = Loop(model, EngineSettings(4), EventBus(clock, 4, 10), clock, lambda _: None)
+    client = Client(GenerationRequest("r", (5, 6, 7, 8), 12, logprobs=1))
+    loop.enqueue(client.request, client, clock.now())
+    for token in neighbours:
+        request = GenerationRequest(f"n{token}", (token,) * 4, 12)
+        loop.enqueue(request, lambda _: None, clock.now())
+    while not loop.idle:
+        loop.turn()
+    return [entry.picked.logprob for entry in scored(client)]
+
+
+def test_what_the_neighbours_say_never_matters_bit_for_bit(model: LoadedModel) -> None:
+    first = beside(model, (9, 10, 11))
+    assert len(first) == 12
+    assert beside(model, (300, 42, 7)) == first
 
 
 def play(model: LoadedModel, tokens: list[int], eos: set[int], stop: tuple[str, ...]) -> Client:
