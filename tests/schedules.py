@@ -81,9 +81,13 @@ def solo(
 
 
 def run(model: LoadedModel, schedule: list[Job], slots: int) -> list[Row]:
-    """Play a schedule turn by turn, without a thread, and return the rows in its order."""
-    clock = Clock()
-    bus = EventBus(clock, slots, queue_limit=100)
+    """Play a schedule on an engine of its own and return the rows in the schedule's order."""
+    return play(model, schedule, EventBus(Clock(), slots, queue_limit=100), slots)
+
+
+def play(model: LoadedModel, schedule: list[Job], bus: EventBus, slots: int) -> list[Row]:
+    """As `run`, the events going to `bus`."""
+    clock = bus.clock
     loop = Loop(model, EngineSettings(max_batch=slots), bus, clock, lambda _: None)
     rows: dict[int, Row] = {}
     turn = 0

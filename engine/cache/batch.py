@@ -127,4 +127,4 @@ def _leaf(cache: Any, rows: RowLengths, kv_bits: int | None) -> LayerCache:
     if kind is ArraysCache:
         return SlotArraysCache(rows, len(cache.cache))
     sinks = f" that always keeps its first {cache.keep} tokens" if kind is RotatingKVCache else ""
-    raise UnbatchableError(f"it keeps a {kind.__name__}{sinks}, which has no batched form")
+    raise UnbatchableError(f"the model keeps a {kind.__name__}{sinks}, which has no batched form")

@@ -47,7 +47,7 @@ class CachePlan:
         """What becomes of a batch of `slots` rows."""
         effective, why = slots, "rows share every forward"
         if self.alone:
-            effective, why = 1, f"this model's rows can't share a forward: {self.alone}"
+            effective, why = 1, self.alone
         elif not self.ragged:
             why += "; prompts of unequal length are read one after the other"
         refused = effective < slots
@@ -88,12 +88,12 @@ def _fault(plan: CachePlan, read: Callable[[CachePlan], BatchCache], wanted: mx.
         return (
             ""
             if bool((off.max() <= TOLERANCE).item())
-            else "its rows' answers change with neighbours"
+            else "the model's rows change each other's answers"
         )
     except UnbatchableError as error:
         return str(error)
     except Exception as error:  # whatever a model's code does with more than one row
-        return f"its code can't run rows at different positions: {one_line(error)}"
+        return f"the model's code can't run rows at different positions: {one_line(error)}"
 
 
 def _read_together(plan: CachePlan) -> BatchCache:

@@ -44,14 +44,14 @@ def quantization(model: Any, requested: int | None) -> Quantization:
     kinds = {type(leaf) for leaf in leaves(make_prompt_cache(model))}
     refused = ""
     if others := sorted(kind.__name__ for kind in kinds - {KVCache, ArraysCache}):
-        refused = f"this model keeps a {' and a '.join(others)}, which can't be quantized"
+        refused = f"the model keeps a {' and a '.join(others)}, which can't be quantized"
     elif KVCache not in kinds:
-        refused = "this model keeps no K and V"
+        refused = "the model keeps no K and V"
     else:
         try:
             bytes_per_token(model, requested)
         except Exception as error:  # e.g. latent attention, which takes K and V apart itself
-            refused = f"this model's attention can't use quantized K and V: {one_line(error)}"
+            refused = f"the model's attention can't use quantized K and V: {one_line(error)}"
     return Quantization(requested, refused)
 
 
