@@ -29,7 +29,7 @@ def set_in_type(source: str) -> list[Line]:
     """The lines of an answer, not laid out yet; their sources joined are `source`."""
     tokens = _parser().parse(source.replace("\r\n", "\n").replace("\r", "␍"))
     lines = _Setter(source.split("\n")).set(tokens)
-    return lines if _source(lines) == source else as_written(source)
+    return lines if lines and _source(lines) == source else as_written(source)
 
 
 def as_written(source: str) -> list[Line]:
@@ -132,7 +132,7 @@ class _Setter:
             self._text(end - 1, [], Mark.FENCE)
 
     def _code(self, start: int, content: str, language: str) -> int:
-        code = [drawable(line) for line in content.split("\n")[:-1]]
+        code = [drawable(line) for line in content.removesuffix("\n").split("\n") if content]
         for number, spans in enumerate(coloured(code, language) if code else []):
             self._text(start + number, spans, Mark.FENCE)
         return len(code)
@@ -195,7 +195,7 @@ class _Setter:
     def _with_sources(self) -> list[Line]:
         ends = [*self.origins[1:], len(self.source)]
         start = 0  # what comes before the first line, as links' addresses may, belongs to it
-        for line, end in zip(self.lines, ends, strict=True):
+        for line, end in zip(self.lines, ends, strict=False):
             line.source = "\n".join(self.source[start:end])
             start = end
         return self.lines

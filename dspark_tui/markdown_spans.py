@@ -56,6 +56,8 @@ def inline_lines(tokens: Sequence[Token], *base: Mark) -> list[list[Span]]:
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):
             lines.append([])
+        elif token.markup in ("_", "__"):  # a name far more often than an emphasis: `__init__`
+            lines[-1].append(_span(token.markup, marks))
         elif token.type in _MEANING:
             marks.append(_MEANING[token.type])
             if token.type == "link_open":
@@ -65,8 +67,8 @@ def inline_lines(tokens: Sequence[Token], *base: Mark) -> list[list[Span]]:
             if token.type == "link_close":
                 lines[-1] += _address(*links.pop())
         else:
-            span = _leaf(token, marks)
-            lines[-1].append(span)
+            code = [Mark.CODE] if token.type == "code_inline" else []
+            lines[-1].append(_span(token.content, marks + code))
             for _, shown in links:
                 shown.append(token.content)
             if token.type == "image":
@@ -74,12 +76,9 @@ def inline_lines(tokens: Sequence[Token], *base: Mark) -> list[list[Span]]:
     return lines
 
 
-def _leaf(token: Token, marks: Sequence[Mark]) -> Span:
-    text = drawable(token.content)
-    if token.type == "code_inline":
-        return Span(text, Mark.CODE, tuple(marks))
+def _span(text: str, marks: Sequence[Mark]) -> Span:
     *within, mark = marks or (Mark.TEXT,)
-    return Span(text, mark, tuple(within))
+    return Span(drawable(text), mark, tuple(within))
 
 
 def _address(address: str, shown: Sequence[str]) -> list[Span]:
