@@ -20,7 +20,12 @@ class Recall:
         self._draft = Draft()
 
     def forget(self) -> None:
-        """What stands in the composer is a draft of its own from now on."""
+        """What stands in the composer is a draft of its own from now on.
+
+        The one that was being written joins the history, so that it isn't lost.
+        """
+        if self._at is not None and self._draft.text.strip():
+            self._session.remember(self._draft.prompt)
         self._at = None
 
     def step(self, by: int, draft: Draft) -> str | Draft | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from textual import events
 from textual.content import Content
-from textual.widgets.text_area import Location
+from textual.widgets.text_area import Edit, EditResult, Location
 
 from dspark_tui.actions import Context
 from dspark_tui.completion import (
@@ -76,6 +76,8 @@ class Composer(ChipBox):
             Target.ALL: f"to {numbers}  broadcast",
             Target.CHOSEN: f"to {numbers}  chosen",
         }[session.target]
+        if session.editing is not None:
+            words = f"edits {session.editing.title}'s last prompt"
         self.border_title = Content.assemble(" ", (words, "bold"), " ")
 
     def take(self) -> str:
@@ -96,8 +98,12 @@ class Composer(ChipBox):
         if event.key == "tab" and self.has_focus and await self._complete():
             event.stop()
             event.prevent_default()
-        elif not await act_on_key(self, event, self._calls) and event.is_printable:
-            self._recall.forget()  # the rest is for the handlers of the classes above
+        else:
+            await act_on_key(self, event, self._calls)  # else for the handlers of the classes above
+
+    def edit(self, edit: Edit) -> EditResult:
+        self._recall.forget()
+        return super().edit(edit)
 
     def action_cursor_up(self, select: bool = False) -> None:
         if select or not self.navigator.is_first_wrapped_line(self.cursor_location):
@@ -133,7 +139,7 @@ class Composer(ChipBox):
             completion = complete_command(word, self._commands)
         elif word.startswith("@"):
             completion = await asyncio.to_thread(complete_path, word)
-        if completion is None:
+        if completion is None or completion == Completion(word):
             return False
         start = (row, column - len(word))
         if completion.file is None:

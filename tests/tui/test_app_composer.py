@@ -57,6 +57,16 @@ async def test_up_goes_through_earlier_prompts_and_down_comes_back_to_the_draft(
         assert bench.composer.text == "half a thought"
 
 
+async def test_a_draft_left_for_an_earlier_prompt_is_not_lost(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await remembering(bench)
+        await bench.press("up", "backspace", "backspace", "enter")
+        await bench.until(lambda: bench.conversation(1).turns)
+        assert bench.turn(1).prompt == PROMPTS[-1][:-2]
+        await bench.press("up", "up")
+        assert bench.composer.text == "half a thought"
+
+
 async def test_prompts_are_found_by_words_newest_first(open_bench: OpenBench) -> None:
     async with open_bench() as bench:
         await remembering(bench)
@@ -125,6 +135,8 @@ async def test_tab_completes_a_command_and_lists_what_it_may_be(open_bench: Open
     async with open_bench() as bench:
         await bench.press(*"/zo", "tab")
         assert bench.composer.text == "/zoom"
+        await bench.press("tab")
+        assert bench.workbench.session.active is bench.conversation(2)
         await bench.press("ctrl+c", *"/scroll_b", "tab")
         assert bench.composer.text == "/scroll_back"
         await bench.press("ctrl+c", *"/choo", "tab")

@@ -30,13 +30,16 @@ def test_without_prompts_there_is_nothing_to_go_to() -> None:
     assert recall.step(+1, DRAFT) is None
 
 
-def test_a_prompt_that_is_changed_becomes_the_draft() -> None:
-    recall = Recall(session("old", "new"))
+def test_a_prompt_that_is_changed_becomes_the_draft_and_the_draft_a_prompt() -> None:
+    chat = session("old", "new")
+    recall = Recall(chat)
     recall.step(-1, DRAFT)
     recall.forget()
     changed = Draft("new!")
-    assert recall.step(-1, changed) == "new"
-    assert recall.step(+1, changed) == changed
+    assert [recall.step(-1, changed) for _ in range(3)] == ["half", "new", "old"]
+    assert [recall.step(+1, changed) for _ in range(3)] == ["new", "half", changed]
+    recall.forget()
+    assert chat.history == ["old", "new", "half"]
 
 
 def test_a_jump_is_a_place_to_go_on_from() -> None:
