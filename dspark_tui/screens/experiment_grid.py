@@ -132,23 +132,22 @@ class ExperimentGrid(Screen[bool]):
         if board.version != self._drawn or self._trial.running:
             self._drawn = board.version
             self._grid.show()
-        self.query_one("#heading", Static).update(drawable(self._heading()))
+        self._write("heading", self._heading())
         self._keys.show(self._bar)
         self._panel.show(self._link.live, self._link.now())
 
     def _heading(self) -> str:
         trial, board = self._trial, self._trial.board
         answered, refused = board.count(State.ANSWERED), board.count(State.REFUSED)
-        parts = [f"{answered} of {board.experiment.count}"]
+        parts = [f"{answered} of {board.experiment.count}", self._condition]
         parts += [f"{board.broken} fail"] if board.broken else []
         parts += [f"{refused} refused"] if refused else []
         total = trial.aggregate
         if total is not None and total.tokens:
             tokens = f"{grouped(total.tokens)} tok {self._glyphs.divide} {total.seconds:.1f} s"
             parts.append(f"{tokens} = {total.rate:.1f} tok/s")
-        parts.append(self._condition)
         parts.append(tilde(trial.table.path))
-        return " " + "   ".join(filter(None, parts))
+        return " " + "   ".join(parts)
 
     @property
     def _condition(self) -> str:
@@ -172,14 +171,21 @@ class ExperimentGrid(Screen[bool]):
         """Redo the lines around the grid: how it is seen, and the cell under the cursor."""
         grid, board = self._grid, self._trial.board
         view, count = grid.view, len(board.inputs)
-        shown = f"{len(grid.rows)} of {count} rows" if not view.whole else f"{count} rows"
-        seen = [shown, f"sorted by {view.order}" if count > 1 else ""]
+        shown = f"{count} {'row' if count == 1 else 'rows'}"
+        seen = [shown if view.whole else f"{len(grid.rows)} of {shown}"]
+        seen += [f"sorted by {view.order}"] if count > 1 else []
         seen += ["failed only"] * view.failed + ["unrated only"] * view.unrated
         seen += [f"with {view.text!r}"] if view.text else []
-        grid.border_title = drawable("   ".join(filter(None, seen)))
+        grid.border_title = drawable("   ".join(seen))
         grid.border_subtitle = grid.columns_in_sight
         entry = grid.entry
-        self.query_one("#detail", Static).update(drawable(_detail(entry)) if entry else "")
+        self._write("detail", _detail(entry) if entry else "")
+
+    def _write(self, id: str, text: str) -> None:
+        """Have a line say something; nothing is laid out anew while it stays the same."""
+        line = self.query_one(f"#{id}", Static)
+        if line.content != (text := drawable(text)):
+            line.update(text)
 
     def _see(self, **changes: object) -> None:
         self._grid.show(replace(self._grid.view, **changes))  # type: ignore[arg-type]

@@ -116,7 +116,12 @@ class GridView(ScrollView, can_focus=False):
     def columns_in_sight(self) -> str:
         """Which they are, in words; "" if that is all of them."""
         columns, count = self._columns(), len(self.board.columns)
-        return f"columns {columns[0] + 1}-{columns[-1] + 1} of {count}" * (len(columns) < count)
+        if len(columns) == count:
+            return ""
+        first, last = columns[0] + 1, columns[-1] + 1
+        return (
+            f"column {first} of {count}" if first == last else f"columns {first}-{last} of {count}"
+        )
 
     def on_resize(self) -> None:
         self._settle(follow=True)
