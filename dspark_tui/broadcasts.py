@@ -5,7 +5,7 @@ Every figure is worked out from the requests' records; nothing is counted on the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -114,8 +114,8 @@ class Broadcast:
 class Broadcasts:
     """All broadcasts, oldest first."""
 
-    def __init__(self) -> None:
-        self._all: list[Broadcast] = []
+    def __init__(self, earlier: Iterable[Broadcast] = ()) -> None:
+        self._all = list(earlier)[-KEPT:]
 
     def __getitem__(self, index: int) -> Broadcast:
         return self._all[index]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from functools import cached_property
 
 from dspark_tui.actions import Context
 from dspark_tui.blind import hidden, hide, reveal
+from dspark_tui.broadcast_memory import remembered
 from dspark_tui.broadcasts import Broadcast, Broadcasts, Reply
 from dspark_tui.params import PaneParams
 from dspark_tui.reasoning import answer_of
@@ -18,11 +20,19 @@ BLIND_SEED_BITS = 32
 
 
 class Comparing(Paning):
-    """Keeps the broadcasts; votes are the session's."""
+    """Keeps the broadcasts, those of a stored session included; votes are the session's."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.broadcasts = Broadcasts()
+    @cached_property
+    def broadcasts(self) -> Broadcasts:
+        return Broadcasts(remembered(self.session))
+
+    def on_mount(self) -> None:
+        """The votes of a stored session's latest broadcast are shown again."""
+        latest = self.broadcasts.latest
+        if latest is not None and latest.vote is not None:
+            for reply in latest.replies:
+                reply.pane.voted = reply.candidate in latest.vote.winners
+            self.describe()
 
     def note_broadcast(self, prompt: str, panes: Sequence[Conversation]) -> None:
         """Call it before a prompt is sent to the panes."""
@@ -127,6 +137,10 @@ class Comparing(Paning):
     def action_params(self) -> None:
         if not self._refused_while_blind():
             super().action_params()
+
+    def action_rename_pane(self) -> None:
+        if not self._refused_while_blind():
+            super().action_rename_pane()
 
     def _refused_while_blind(self) -> bool:
         if hidden(self.session):

@@ -180,6 +180,22 @@ async def test_a_new_broadcast_is_voted_on_anew(open_bench: OpenBench) -> None:
         assert "won 2 of 2" in bench.notices()[-1]
 
 
+async def test_votes_and_figures_are_there_when_the_session_is_opened_again(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=SETTINGS) as bench:
+        await asked(bench)
+        await bench.press("2", "v")
+        votes = bench.workbench.session.votes
+    async with open_bench(settings=SETTINGS) as bench:
+        assert bench.workbench.session.votes == votes
+        assert "voted" in title(bench, 2)
+        await bench.press("escape", "B")
+        await bench.until(lambda: "voted" in shown(bench, "#table"))
+        await bench.press("escape", "2", "v")
+        assert bench.workbench.session.votes == []
+
+
 async def test_blind_hides_who_is_who_until_a_vote(open_bench: OpenBench) -> None:
     async with open_bench(settings=SETTINGS) as bench:
         await asked(bench)
