@@ -6,7 +6,7 @@ Every figure is worked out from the requests' records; nothing is counted on the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from dspark_tui.compare import words
@@ -82,7 +82,7 @@ class Broadcast:
 
     prompt: str
     replies: list[Reply]
-    vote: Vote | None = field(default=None)
+    vote: Vote | None = None
 
     @property
     def aggregate(self) -> Aggregate | None:
@@ -96,6 +96,7 @@ class Broadcast:
 
     @property
     def engines(self) -> set[str]:
+        """The names of those that were asked."""
         return {reply.engine for reply in self.replies}
 
     def verdict(self, solo: Solo | None, slots: int) -> Verdict | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from textual.screen import Screen
 
+from dspark_tui.answer import whole_characters
 from dspark_tui.paths import tilde, write_atomically
 
 
@@ -33,4 +34,4 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
     writer = csv.writer(table)
     writer.writerow(header)
     writer.writerows(rows)
-    write_atomically(path, table.getvalue())
+    write_atomically(path, whole_characters(table.getvalue()))
