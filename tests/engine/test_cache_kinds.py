@@ -78,6 +78,23 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.cache.attention, "LENGTH_STEP", 4)
 
 
+@pytest.mark.parametrize("kind", [KVCache(), RotatingKVCache(64)], ids=["full", "ring"])
+def test_leaving_copies_one_row_and_not_the_buffer(kind: object) -> None:
+    rows, cache = 8, BatchCache(OneLayer(kind))
+    for _ in range(rows):
+        cache.append_empty()
+    tokens = mx.random.normal((rows, HEADS, 60, 64))
+    mx.eval(cache.layers[0].update_and_fetch(tokens, tokens))
+    cache.rows.advance([60] * rows)
+    mx.eval(cache.arrays())
+    size = sum(array.nbytes for array in cache.arrays())
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    cache.remove(2)
+    mx.eval(cache.arrays())
+    assert mx.get_peak_memory() - before < 2 * size / rows
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_rings_of_rows_that_join_and_leave(seed: int) -> None:
     chance, rings = random.Random(seed), Rings()

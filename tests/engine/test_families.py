@@ -21,7 +21,7 @@ from engine.cache import BatchCache, plan_for
 from engine.models.kv import own_caches
 from engine.models.load import LoadedModel, load
 from engine.scheduler import PrefillBudget
-from engine.types import FinishReason
+from engine.types import FinishReason, SamplingParams
 from tests.engine.conftest import Harness
 from tests.schedules import Job, check, jobs, run
 from tests.tiny_families import CONFIGS, WINDOW, tiny_family
@@ -79,6 +79,16 @@ def test_any_schedule_gives_each_row_its_solo_tokens(
     check(model, schedule, run(model, schedule, slots=3))
 
 
+@pytest.mark.parametrize("name", ["qwen3_next", "mamba2", "nemotron_h"])
+def test_a_neighbours_longer_last_slice_leaves_a_state_alone(
+    monkeypatch: pytest.MonkeyPatch, family: Load, name: str
+) -> None:
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 64)
+    prompts = [tuple(5 + n * 7 % 300 for n in range(length)) for length in (7, 30, 300)]
+    schedule = [Job(prompt, 12, SamplingParams(), 0, None) for prompt in prompts]
+    check(family(name), schedule, run(family(name), schedule, slots=3))
+
+
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("name", ["llama", "qwen3_next"])
 @few
@@ -88,6 +98,9 @@ def test_rows_with_quantized_kv_have_the_tokens_of_a_lone_quantized_row(
 ) -> None:
     model = family(name, bits)
     assert model.kv_bits == bits
+    values = 2 * 2 * 64  # keys and values, two heads; a scale and a bias for 64 of them
+    layers = {"llama": 2, "qwen3_next": 1}[name]
+    assert model.info.kv_bytes_per_token == layers * (values * bits // 8 + values // 64 * 8)
     check(model, schedule, run(model, schedule, slots=3))
 
 
