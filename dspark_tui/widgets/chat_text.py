@@ -179,7 +179,7 @@ class ChatText(TextRows):
         text, kind = piece.text, Kind(piece.part)
         if piece.recalls:
             text = "\n".join(line.source for line in self._take_back()) + text
-        if self.lines[-1].kind is not kind:
+        if not self.lines or self.lines[-1].kind is not kind:
             if kind is Kind.THOUGHT:
                 self._begin_thought()
             else:

@@ -35,5 +35,5 @@ async def measure() -> None:
             for pane in panes:
                 paint(pane)
             times.append(time.perf_counter() - started)
-        print(f"theme switch, {sections * BLOCKS_EACH} blocks, median {median(times):.3f} s", end="")
-        print(f", slowest {max(times):.3f} s  (at most 0.30)")
+        print(f"theme switch, {sections * BLOCKS_EACH} blocks in {PANES} panes:", end=" ")
+        print(f"median {median(times):.3f} s, slowest {max(times):.3f} s  (at most 0.30)")

@@ -13,9 +13,10 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from wcwidth import wcswidth
 
-from dspark_tui import glyphs
+from dspark_tui import glyphs, markdown_lines
+from dspark_tui.widgets import chat_text, transcript
 from dspark_tui.widgets.line_painter import LinePainter
-from dspark_tui.widgets.lines import PlainLine
+from dspark_tui.widgets.lines import Line, PlainLine
 from dspark_tui.widgets.transcript import Transcript
 from tests.tui.stage import Stage, lines
 
@@ -389,3 +390,169 @@ async def test_a_huge_line_is_drawn() -> None:
         await pilot.pause()
         assert view.virtual_size.height > 2_000
         assert lines(view)[-1].strip().strip("x") == ""
+
+
+MARKDOWN = "# Title\n\n- **bold** item\n\n|a|b|\n|-|-|\n|1|2|\n\n```py\nx = 1\n```"
+
+
+async def test_a_finished_answer_is_set_in_type_and_copied_as_it_was_written() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append(MARKDOWN)
+        await pilot.pause()
+        assert "**bold**" in shown(view)  # what is being written shows its signs
+        view.end_answer("9 tok")
+        await finished(pilot)
+        assert "- bold item" in shown(view)
+        assert "a │ b" in shown(view)
+        assert "**" not in shown(view)
+        assert view.last_answer() == MARKDOWN
+        everything = view.get_selection(Selection(Offset(0, 1), None))
+        assert everything is not None
+        assert "- **bold** item" in everything[0]
+
+
+async def test_an_answer_is_set_in_type_once_whatever_the_width_and_theme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    real = markdown_lines.set_in_type
+    monkeypatch.setattr(
+        markdown_lines, "set_in_type", lambda source: parsed.append(source) or real(source)
+    )
+    async with staged((60, 14)) as (view, pilot):
+        answer(view, MARKDOWN)
+        await finished(pilot)
+        await pilot.resize_terminal(30, 14)
+        pilot.app.theme = "paper"
+        await finished(pilot)
+        assert "- bold item" in shown(view)
+        assert parsed == [MARKDOWN]
+
+
+async def test_a_parser_s_fault_costs_only_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(source: str) -> list[Line]:
+        raise RecursionError
+
+    monkeypatch.setattr(markdown_lines, "set_in_type", broken)
+    async with staged() as (view, pilot):
+        answer(view, MARKDOWN)
+        await finished(pilot)
+        assert "- **bold** item" in shown(view)
+        assert view.last_answer() == MARKDOWN
+
+
+async def test_what_a_reader_looks_at_stays_when_the_rest_is_set_in_type() -> None:
+    """Links grow by their addresses, the table's rows wrap: the answer gets longer and shorter."""
+    async with staged((40, 9)) as (view, pilot):
+        view.begin_answer()
+        view.append("[l](http://a-long-address.example)\n" * 20 + "here\n" + "***\n" * 40)
+        view.scroll_to(y=24, animate=False)
+        await pilot.pause()
+        while "here" not in lines(view)[0]:
+            view.scroll_relative(y=1 if "http" in lines(view)[0] else -1, animate=False)
+            await pilot.pause()
+        before = view.virtual_size.height
+        view.end_answer()
+        await finished(pilot)
+        assert "─" in shown(view)
+        assert view.virtual_size.height != before
+        assert lines(view)[0].strip() == "here"
+
+
+async def test_a_selection_stays_where_it_is_until_it_is_gone() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append(MARKDOWN)
+        await pilot.pause()
+        pilot.app.screen.selections = {view: Selection(Offset(2, 2), Offset(8, 2))}
+        view.end_answer()
+        await pilot.pause(0.3)
+        assert "**bold**" in shown(view)
+        pilot.app.screen.clear_selection()
+        await finished(pilot)
+        assert "- bold item" in shown(view)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["<think>\nhm, **let** me see\n</think>\n\n", "It is 42."],
+        list("<think>\nhm, **let** me see\n</think>\n\nIt is 42."),
+        ["hm, **let** me see\n", "</think>\n\nIt is", " 42."],
+    ],
+)
+async def test_reasoning_folds_to_a_line_that_a_key_opens(pieces: list[str]) -> None:
+    async with staged(view=Transcript(thought_key="T")) as (view, pilot):
+        view.begin_answer()
+        for piece in pieces:
+            view.append(piece)
+        view.end_answer()
+        await finished(pilot)
+        sign = glyphs.DEFAULT.folded
+        assert shown(view).startswith(f"{sign} thought, 4 words   T shows it\n\nIt is 42.")
+        assert view.last_answer() == "It is 42."
+        assert view.source_text() == "<think>\nhm, **let** me see\n</think>\n\nIt is 42."
+        folded = shown(view)
+        view.toggle_thoughts()
+        await pilot.pause()
+        assert "words   T folds it\n  hm, **let** me see\n\nIt is 42." in shown(view)
+        assert view.source_text() == "<think>\nhm, **let** me see\n</think>\n\nIt is 42."
+        view.toggle_thoughts()
+        await pilot.pause()
+        assert shown(view) == folded
+
+
+async def test_reasoning_is_seen_while_it_is_written_and_kept_when_it_is_cut_off() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append("<think>\nhm")
+        await pilot.pause()
+        assert shown(view).startswith(f"{glyphs.DEFAULT.unfolded} thinking\n  hm")
+        view.toggle_thoughts()
+        view.toggle_thoughts()
+        view.append(", so")
+        await pilot.pause()
+        assert "  hm, so" in shown(view)
+        view.end_answer(marked="stopped")
+        await pilot.pause()
+        assert shown(view).startswith(f"{glyphs.DEFAULT.folded} thought, 2 words")
+        assert view.last_answer() == ""
+        assert "hm, so" in view.source_text()
+
+
+async def test_the_beginning_of_a_long_day_comes_back_when_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chat_text, "ROWS_KEPT", 60)
+    monkeypatch.setattr(transcript, "RECALLED_ROWS", 60)
+    async with staged() as (view, pilot):
+        for n in range(40):
+            view.add_user(f"question {n}")
+            answer(view, f"<think>{n}</think>- answer **{n}**\n" + "more\n" * 5)
+        await finished(pilot)
+        whole = view.source_text()
+        assert "question 0" in whole
+        assert view.virtual_size.height < 130
+        view.scroll_to(y=5, animate=False)
+        await pilot.pause()
+        top = lines(view)[0]
+        view.scroll_to(y=0, animate=False)
+        await finished(pilot)
+        assert view.virtual_size.height > 150
+        assert view.scroll_offset.y > 0
+        view.scroll_relative(y=5, animate=False)
+        await pilot.pause()
+        assert lines(view)[0] == top
+        view.go_to_start()
+        await finished(pilot)
+        assert "question 0" in lines(view)[0]
+        assert "- answer 0" in shown(view)
+        assert view.source_text() == whole
+        view.follow()
+        answer(view, "the end")
+        await finished(pilot)
+        assert view.virtual_size.height < 130
+        assert view.source_text().startswith(
+            "> question 0\n\n<think>\n0\n</think>\n\n- answer **0**"
+        )

@@ -155,11 +155,10 @@ def test_code_too_long_to_colour_stays_plain() -> None:
     assert marks == {Mark.LANGUAGE, Mark.FENCE}
 
 
-BITS = st.sampled_from(
-    ["a", "漢", "❤️", " ", "  ", "\n", "\n\n", "\n> ", "\n- ", "\n  ", "\n1. ", "\n```\n", "```py"]
-    + ["*", "**", "_", "`", "~~", "[", "](b)", "[a]: b", "|", "\n|-|-|\n", "\n---\n", "#", "\n# "]
-    + ["\\", "<a>", "&lt;", "\t", "\r", "\x1b", "\u202e", "\u0301", "\n===\n", "    "]
-)
+WORDS = ("a", "漢", "❤️", " ", "*", "**", "_", "`", "~~", "[", "](b)", "[a]: b", "|", "#", "\\")
+ODD = ("<a>", "&lt;", "\t", "\r", "\x1b", "\u202e", "\u0301", "    ")
+BLOCKS = ("", "\n", "> ", "- ", "  ", "1. ", "```\n", "```py\n", "|-|-|\n", "---\n", "===\n", "# ")
+BITS = st.sampled_from([*WORDS, *ODD, *(f"\n{block}" for block in BLOCKS)])
 
 
 @given(st.lists(BITS, max_size=40), st.integers(1, 50))
