@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from dataclasses import dataclass
@@ -14,17 +15,19 @@ from dspark_tui.config import Settings
 from dspark_tui.engines import Engines
 from dspark_tui.paths import Paths
 from dspark_tui.screens.confirm import Confirm
+from dspark_tui.screens.keeping import SessionChosen
 from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
 from dspark_tui.session import Target
 from dspark_tui.state import UiState
+from dspark_tui.textual_private import make_replaceable
 from dspark_tui.themed import ThemedApp
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.workspaces import Opened, Workspaces
 
 log = logging.getLogger(__name__)
 
-GC_THRESHOLDS = (1_000, 5, 400)
+GC_THRESHOLDS = (1_000, 5, 100)
 """While text streams: short pauses often, where larger ones would be seen as stutter."""
 
 
@@ -74,6 +77,7 @@ class DsparkApp(ThemedApp):
         panel = settings.panel if settings.panel != "auto" else self._state.panel
         return Workbench(
             opened,
+            self._workspaces,
             self._engines,
             glyphs.ASCII if settings.ascii else glyphs.DEFAULT,
             Mode(panel) if panel else None,
@@ -94,8 +98,12 @@ class DsparkApp(ThemedApp):
 
         self.run_worker(copy(), group="copy", exclusive=True, exit_on_error=False)
 
+    def get_default_screen(self) -> Workbench:
+        """The workbench from the beginning: a screen pushed over an empty one comes later."""
+        make_replaceable(self.workbench)
+        return self.workbench
+
     def on_mount(self) -> None:
-        self.push_screen(self.workbench)
         self.call_after_refresh(self._painted)
 
     async def _painted(self) -> None:
@@ -114,6 +122,22 @@ class DsparkApp(ThemedApp):
         if self.workbench.is_mounted:
             self.workbench.keep()
         super().exit(*args, **options)
+
+    async def on_session_chosen(self, message: SessionChosen) -> None:
+        """Show another session in a workbench of its own; the engines stay."""
+        choice, old = message.choice, self.workbench
+        await old.runs.close()
+        old.keep()
+        if choice.workspace is None:
+            opened: Opened | None = self._new_session()
+        else:
+            opened = await asyncio.to_thread(self._workspaces.open, choice.workspace)
+        if opened is None:
+            self.notify("that session is open in another window", severity="warning")
+            return
+        self.workbench = self._workbench_for(opened)
+        await self.switch_screen(self.workbench)
+        self.workbench.show_turn(choice)
 
     async def action_quit(self) -> None:
         """ctrl+q from anywhere; pressed again at the question it asks, it means it."""
