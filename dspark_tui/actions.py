@@ -92,6 +92,10 @@ ACTIONS: tuple[Action, ...] = (
         "newer_sibling", "Later version", "of the latest turn that has several",
         panes=("greater_than_sign",),
     ),
+    Action(
+        "edit_prompt", "Edit the last prompt", "and send it again; the old turn stays beside it",
+        panes=("e",), bar="edit",
+    ),
     Action("fork", "Fork", "a new pane with the same history", panes=("f",), bar="fork"),
     Action(
         "target", "Switch target", "send to this pane only, or broadcast to all",
@@ -105,6 +109,12 @@ ACTIONS: tuple[Action, ...] = (
         "close_pane", "Close this pane", "asks first unless it is empty",
         panes=("x",), bar="close",
     ),
+    Action("rename_pane", "Rename the pane", "its name is in titles and exports", panes=("R",)),
+    Action(
+        "sessions", "Sessions, search everything", "open, rename, delete; find what was ever said",
+        panes=("O",),
+    ),
+    Action("new_session", "New session", "the one open now is kept"),
     Action("help", "Help", "all keys", both=("f1",), panes=("question_mark",), bar="help"),
     Action(
         "params", "Pane parameters", "name, system prompt, temperature and the rest",

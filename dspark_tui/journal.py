@@ -66,9 +66,7 @@ class Journal:
         return self._saver.trouble
 
     def rename(self, name: str) -> None:
-        self.workspace = replace(self.workspace, name=name)
-        if self._panes:
-            self._saver.save([self.workspace])
+        self.workspace = replace(self.workspace, name=name, view="")  # saved at the next look
 
     def _changed_panes(self) -> Iterator[PaneRow]:
         for pane in self._session.panes:

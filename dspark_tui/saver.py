@@ -57,11 +57,16 @@ class Saver:
 
     def delete_pane(self, pane: int) -> None:
         """Have it deleted after what was to be saved before, and the index rid of it bit by bit."""
-        self._thread.submit(self._delete, lambda: self._store.delete_pane(pane))
+        self._thread.submit(self._attempt, lambda: self._store.delete_pane(pane))
+        self._thread.submit(self._tidy, first=True)
 
     def delete_workspace(self, workspace: int) -> None:
         """As `delete_pane`."""
-        self._thread.submit(self._delete, lambda: self._store.delete_workspace(workspace))
+        self._thread.submit(self._attempt, lambda: self._store.delete_workspace(workspace))
+        self._thread.submit(self._tidy, first=True)
+
+    def rename(self, workspace: int, name: str) -> None:
+        self._thread.submit(self._attempt, lambda: self._store.rename(workspace, name))
 
     def close(self) -> None:
         """Write what is left, then let go of the file."""
@@ -82,13 +87,12 @@ class Saver:
             with self._lock:  # for the next time; what came meanwhile is later
                 self._unsaved = rows | self._unsaved
 
-    def _delete(self, work: Callable[[], None]) -> None:
+    def _attempt(self, work: Callable[[], None]) -> None:
         try:
             work()
         except sqlite3.Error as error:
-            log.warning("not deleted: %s", error)
-            self.trouble = f"what was deleted is still there: {error}"
-        self._tidy(first=True)
+            log.warning("a change to the sessions failed: %s", error)
+            self.trouble = f"the sessions are not as they look: {error}"
 
     def _tidy(self, *, first: bool) -> None:
         try:

@@ -29,7 +29,8 @@ class Conversation:
     """One pane. number: 1 to 8, its name for life. turns: the branch of the tree that is shown.
     starts: the first turn and its siblings. pending: prompts sent while it was busy. alias: the
     letter it goes by while nobody may know which pane it is, else "". marked: chosen for a
-    comparison. voted: its answer to the latest broadcast has a vote."""
+    comparison. voted: its answer to the latest broadcast has a vote. left_off: where the reader
+    is, in lines of source before the end; None while they follow it."""
 
     number: int
     params: PaneParams
@@ -39,6 +40,7 @@ class Conversation:
     alias: str = ""
     marked: bool = False
     voted: bool = False
+    left_off: int | None = None
     id: int = field(default_factory=new_id)
 
     @property

@@ -1,6 +1,6 @@
 """A session as rows of the store, and back. Pure.
 
-Whatever a row holds that this program can't use keeps its default: a stored session always opens.
+A parameter this program can't use keeps its default: a stored session always opens.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from dspark_tui.votes import Vote
 
 @dataclass(slots=True)
 class View:
-    """How a session was looked at. layout, panel: "" for the usual. scroll: by pane number,
-    where the reader left off in those that do not follow. draft: what stands in the composer."""
+    """How a session was looked at. layout: "" for the usual. draft: what stands in the composer."""
 
     layout: str = ""
-    panel: str = ""
-    scroll: dict[int, int] = field(default_factory=dict)
     draft: Draft = field(default_factory=Draft)
 
 
@@ -41,8 +38,7 @@ def dump_view(session: Session, view: View) -> str:
             "votes": [asdict(vote) for vote in session.votes],
             "drafts": {key: draft.dumps() for key, draft in session.drafts.items()},
             "layout": view.layout,
-            "panel": view.panel,
-            "scroll": view.scroll,
+            "left_off": {pane.number: pane.left_off for pane in session.panes},
             "draft": view.draft.dumps(),
         }
     )
@@ -85,7 +81,7 @@ def restored(stored: Stored) -> tuple[Session, View]:
             conversation.show(turns[row.leaf])
     for request in stored.requests:
         turns[request.turn].requests.append(_record(request))
-    _restore_targets(session, document)
+    _restore_rest(session, document)
     return session, _view(document)
 
 
@@ -132,11 +128,13 @@ def _record(row: RequestRow) -> RequestRecord:
     return RequestRecord(**{f.name: getattr(row, f.name) for f in fields(RequestRecord)})
 
 
-def _restore_targets(session: Session, document: dict[str, Any]) -> None:
+def _restore_rest(session: Session, document: dict[str, Any]) -> None:
     session.chosen = set(document.get("chosen", ()))
     session.target = _member(Target, document.get("target"), Target.ALL)
     active = document.get("active")
     session.active = next((p for p in session.panes if p.number == active), session.panes[0])
+    for pane in session.panes:
+        pane.left_off = document.get("left_off", {}).get(str(pane.number))
     for vote in document.get("votes", ()):
         with suppress(TypeError):
             vote["candidates"] = tuple(vote["candidates"])
@@ -147,8 +145,7 @@ def _restore_targets(session: Session, document: dict[str, Any]) -> None:
 
 
 def _view(document: dict[str, Any]) -> View:
-    view = View(document.get("layout", ""), document.get("panel", ""))
-    view.scroll = {int(number): int(row) for number, row in document.get("scroll", {}).items()}
+    view = View(document.get("layout", ""))
     with suppress(LookupError, ValueError):
         view.draft = Draft.loads(document["draft"])
     return view

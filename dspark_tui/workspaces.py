@@ -39,6 +39,14 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """What is to be opened. workspace None: a new one. turn None: as it was left."""
+
+    workspace: int | None
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
     """A session in use."""
 
@@ -85,6 +93,15 @@ class Workspaces:
             return False
         return False
 
+    def rename(self, id: int, name: str) -> None:
+        """Soon; the open one is named by its journal as well."""
+        self.saver.rename(id, name)
+
+    def delete(self, id: int) -> None:
+        """Soon, and for good. Not for one that is open anywhere."""
+        self.saver.delete_workspace(id)
+        (self._locks / str(id)).unlink(missing_ok=True)
+
     def close(self) -> None:
         """Save what is left and let go of everything."""
         self.saver.close()
@@ -109,6 +126,7 @@ class Workspaces:
         except OSError as error:
             log.warning("no lock for session %d: %s", id, error)
             lock = None
+        self.saver.now(lambda _: None)  # what was said in the one before is on disk now
         self._release()
         self._lock = lock
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dspark_tui.pastes import Draft
 from dspark_tui.screens.paning import Paning
 from dspark_tui.turns import Origin
 
@@ -42,6 +43,34 @@ class Conversing(Paning):
         pane.show(siblings[(siblings.index(turn) + step) % len(siblings)])
         self.grid.active.show()
         self.describe()
+
+    def action_edit_prompt(self) -> None:
+        pane = self.session.active
+        if pane.busy or not pane.turns:
+            self.say("this pane is busy" if pane.busy else "no prompt here to edit")
+            return
+        self.end_edit()
+        self.session.drafts[self.session.draft_key] = self.composer.draft
+        self.session.editing = pane
+        self.composer.put(pane.turns[-1].prompt)
+        self.describe()
+        self.set_focus(self.composer)
+
+    def send_edited(self, prompt: str) -> None:
+        """Answer what the last prompt was made into; the old turn stays as a sibling."""
+        pane = self.session.editing
+        if pane is not None and (refusal := self.runs.instead(pane, prompt, Origin.EDITED)):
+            self.say(refusal)
+            self.composer.put(prompt)
+        else:
+            self.end_edit()
+
+    def end_edit(self) -> None:
+        """Put back what stood in the composer before."""
+        if self.session.editing is not None:
+            self.session.editing = None
+            self.composer.restore(self.session.drafts.pop(self.session.draft_key, Draft()))
+            self.describe()
 
     async def action_fork(self) -> None:
         source = self.session.active

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from textual.message import Message
+
 from dspark_tui.pastes import Draft
+from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.pane_grid import Layout
-from dspark_tui.workspaces import Opened
+from dspark_tui.workspace import every_turn
+from dspark_tui.workspaces import Choice, Opened, Workspaces
 
 KEEP_PERIOD = 0.5
 """Seconds between two looks at what is to be saved."""
 
 
+class SessionChosen(Message):
+    """Another session is to be shown."""
+
+    def __init__(self, choice: Choice) -> None:
+        super().__init__()
+        self.choice = choice
+
+
 class Keeping(Desk):
-    """opened: the session with its place in the store."""
+    """opened: the session with its place in the store. workspaces: all there are."""
 
     opened: Opened
+    workspaces: Workspaces
     panel_mode: Mode | None
     _trouble = ""
     _draft_key = ""
@@ -25,32 +38,62 @@ class Keeping(Desk):
         view = self.opened.view
         if view.layout in list(Layout):
             self.grid.layout_mode = Layout(view.layout)
-        self.composer.restore(view.draft)
         self._draft_key = self.session.draft_key
-        self.call_after_refresh(self._scroll_back)
+        kept = self.session.drafts.pop(self._draft_key, Draft())  # by an edit that was not ended
+        self.composer.restore(view.draft if view.draft.text else kept)
         self.set_interval(KEEP_PERIOD, self.keep)
-
-    def _scroll_back(self) -> None:
-        for pane in self.session.panes:
-            left_off = self.opened.view.scroll.get(pane.number)
-            if left_off is not None:
-                self.grid.pane_of(pane).transcript.resume(left_off)
 
     def keep(self) -> None:
         """Have saved what has changed; if that fails, say so once."""
         view = self.opened.view
         view.layout = self.grid.layout_mode
         view.draft = self.composer.draft if self.session.editing is None else Draft()
-        places = {
-            pane.number: self.grid.pane_of(pane).transcript.left_off for pane in self.session.panes
-        }
-        view.scroll = {number: place for number, place in places.items() if place is not None}
+        for pane in self.session.panes:
+            pane.left_off = self.grid.pane_of(pane).transcript.left_off
         self.opened.journal.note(self.runs, view)
         trouble = self.opened.journal.trouble
         if trouble != self._trouble:
             self._trouble = trouble
             if trouble:
                 self.notify(trouble, severity="warning", timeout=12)
+
+    def action_sessions(self) -> None:
+        from dspark_tui.screens.sessions import Sessions
+
+        def opened(choice: Choice | None) -> None:
+            if choice is not None:
+                self._leave_for(choice)
+
+        self.keep()
+        self.app.push_screen(Sessions(self.workspaces, self.opened.journal), opened)
+
+    def action_new_session(self) -> None:
+        self._leave_for(Choice(None))
+
+    def _leave_for(self, choice: Choice) -> None:
+        """Ask first while panes answer: a session stops when it is left."""
+        if choice.workspace == self.opened.journal.workspace.id:
+            self.show_turn(choice)
+            return
+        if not self.runs:
+            self.post_message(SessionChosen(choice))
+            return
+
+        def go(confirmed: bool | None) -> None:
+            if confirmed:
+                self.post_message(SessionChosen(choice))
+
+        question = "Panes are answering here. Stop them and open another session?"
+        self.app.push_screen(Confirm(question, "open"), go)
+
+    def show_turn(self, choice: Choice) -> None:
+        """Show the branch the turn is on, in its pane."""
+        for pane in self.session.panes:
+            turn = next((turn for turn in every_turn(pane) if turn.id == choice.turn), None)
+            if turn is not None and not pane.busy:
+                pane.show(turn)
+                self.activate(pane)
+                self.grid.active.show()
 
     def swap_drafts(self) -> None:
         """Give the composer the draft for where prompts go now."""

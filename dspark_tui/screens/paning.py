@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dspark_tui.params import PaneParams
+from dspark_tui.params import PaneParams, ParamError, updated
+from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
 from dspark_tui.session import MAX_PANES, Conversation, Target
@@ -90,6 +91,20 @@ class Paning(Desk):
                 self.describe()
 
         self.app.push_screen(ParamsForm(pane, self.engines.names), apply)
+
+    def action_rename_pane(self) -> None:
+        pane = self.session.active
+
+        def rename(name: str | None) -> None:
+            if name is None:
+                return
+            try:
+                pane.params = updated(pane.params, {"name": name})
+            except ParamError as error:
+                self.say(str(error))
+            self.describe()
+
+        self.app.push_screen(Ask(f"name of pane {pane.number}", pane.params.name), rename)
 
     def action_zoom(self) -> None:
         if self._unzoom is None:

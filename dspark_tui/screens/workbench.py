@@ -36,7 +36,7 @@ from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
-from dspark_tui.workspaces import Opened
+from dspark_tui.workspaces import Opened, Workspaces
 
 TEXT_PERIOD = 0.05
 """Seconds between two looks at what the runs brought."""
@@ -74,6 +74,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keepin
     def __init__(
         self,
         opened: Opened,
+        workspaces: Workspaces,
         engines: Engines,
         glyphs: Glyphs,
         panel: Mode | None,
@@ -83,6 +84,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keepin
         """panel: its size; None lets the terminal's height decide. collapse_over: see Pastes."""
         super().__init__()
         session = opened.session
+        self.workspaces = workspaces
         self.opened, self.session, self.engines, self.keymap = opened, session, engines, keymap
         self.runs = Runs(engines, self._begun)
         self.panel_mode = panel
@@ -133,6 +135,9 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keepin
     def send(self, prompt: str) -> None:
         """Send to wherever the target says; while an engine is missing the prompts wait."""
         self.session.remember(prompt)
+        if self.session.editing is not None:
+            self.send_edited(prompt)
+            return
         recipients = self.session.recipients()
         self.note_broadcast(prompt, recipients)
         for pane in recipients:
@@ -224,6 +229,7 @@ class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keepin
             self.clear_selection()
         elif composer.has_focus and composer.text:
             self.session.remember(composer.take())
+            self.end_edit()
             self.say("cleared; Up brings it back")
         elif not self._stop_active():
             stop_all = self.key("stop_all", Context.PANES)

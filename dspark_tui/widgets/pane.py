@@ -72,6 +72,8 @@ class Pane(Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self.show()
+        if self.conversation.left_off is not None:
+            self.transcript.resume(self.conversation.left_off)
 
     def _welcome(self) -> str:
         ids = ("send", "params", "target", "help")

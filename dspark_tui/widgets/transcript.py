@@ -119,7 +119,8 @@ class Transcript(ScrollView):
         """Go to where the reader once left off."""
         self._following = False
         self._text.return_to(left_off)
-        self._settle()
+        if self._fitted:
+            self._settle()
 
     def go_to_start(self) -> None:
         """Go to the first line of all that was said."""

@@ -18,6 +18,7 @@ from textual.pilot import Pilot
 
 from dspark_tui.address import Address, Server
 from dspark_tui.app import DsparkApp, Start
+from dspark_tui.client import EngineClient
 from dspark_tui.config import Settings
 from dspark_tui.engines import Engines, Place, place_of
 from dspark_tui.link import EngineLink
@@ -153,6 +154,23 @@ def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
                 await asyncio.to_thread(server.__exit__, None, None, None)
 
     return opened
+
+
+Requests = list[tuple[list[dict[str, str]], dict[str, Any]]]
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    """Every chat request's messages and sampling fields, in order."""
+    seen: Requests = []
+    real = EngineClient.chat
+
+    def recorded(self, messages, sampling, source):  # type: ignore[no-untyped-def]
+        seen.append((messages, sampling))
+        return real(self, messages, sampling, source)
+
+    monkeypatch.setattr(EngineClient, "chat", recorded)
+    return seen
 
 
 def bench_app(start: Start, where: str | Command) -> DsparkApp:

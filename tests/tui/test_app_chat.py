@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from dspark_tui.client import EngineClient
 from dspark_tui.config import Settings
 from dspark_tui.params import PaneParams
 from dspark_tui.session import TurnStatus
@@ -12,22 +9,6 @@ from dspark_tui.textual_private import PasteParser
 from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
 
 BRACKETS = "[/some/path] a[/]b [bold"
-
-
-@pytest.fixture
-def requests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> list[tuple[list[dict[str, str]], dict[str, object]]]:
-    """Every chat request's messages and sampling fields, in order."""
-    seen = []
-    real = EngineClient.chat
-
-    def recorded(self, messages, sampling, source):  # type: ignore[no-untyped-def]
-        seen.append((messages, sampling))
-        return real(self, messages, sampling, source)
-
-    monkeypatch.setattr(EngineClient, "chat", recorded)
-    return seen
 
 
 async def test_one_enter_is_answered_in_two_panes_side_by_side(

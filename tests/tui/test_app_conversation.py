@@ -1,0 +1,133 @@
+"""Other answers, other prompts, other branches of one conversation."""
+
+from __future__ import annotations
+
+from dspark_tui.session import TurnStatus
+from tests.tui.conftest import OpenBench, Requests, panes, slow
+
+
+async def test_an_edited_prompt_is_answered_beside_the_old_one(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.send("first")
+        await bench.until_idle()
+        await bench.send("teh question")
+        await bench.until_idle()
+        await bench.type("meant for later")
+        await bench.press("escape", "e")
+        assert bench.composer.text == "teh question"
+        assert "edits 1's last prompt" in str(bench.composer.border_title)
+        bench.composer.put("the question")
+        await bench.press("enter")
+        await bench.until_idle()
+        pane = bench.conversation(1)
+        assert [turn.prompt for turn in pane.turns] == ["first", "the question"]
+        assert [turn.prompt for turn in pane.siblings(pane.turns[1])] == [
+            "teh question",
+            "the question",
+        ]
+        assert bench.notes(1).startswith("‹ 2/2 ›  edited")
+        assert len(bench.conversation(2).turns) == 2
+        assert bench.composer.text == "meant for later"
+        assert "broadcast" in str(bench.composer.border_title)
+        await bench.press("escape", "less_than_sign")
+        assert [turn.prompt for turn in pane.turns] == ["first", "teh question"]
+        assert "teh question" in bench.shown(1)
+        await bench.press("greater_than_sign")
+        assert "the question" in bench.shown(1)
+
+
+async def test_an_edit_that_is_cleared_changes_nothing(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.send("first")
+        await bench.until_idle()
+        await bench.type("a draft")
+        await bench.press("escape", "e", "ctrl+c")
+        assert bench.composer.text == "a draft"
+        assert bench.workbench.session.editing is None
+        assert len(bench.conversation(1).starts) == 1
+
+
+async def test_the_same_seed_is_said_and_sent_again(
+    open_bench: OpenBench, requests: Requests
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.send("once")
+        await bench.until_idle()
+        await bench.press("escape", "equals_sign")
+        await bench.until_idle()
+        await bench.press("r")
+        await bench.until_idle()
+        first, same, new = (sampling["seed"] for _, sampling in requests)
+        assert first == same != new
+        origins = [turn.origin for turn in bench.conversation(1).starts]
+        assert origins == ["", "same seed", "new seed"]
+        assert bench.notes(1).startswith("‹ 3/3 ›  new seed")
+
+
+async def test_a_new_seed_is_new_where_the_pane_has_one_of_its_own(
+    open_bench: OpenBench, requests: Requests
+) -> None:
+    async with open_bench(settings=panes(1, seed=7)) as bench:
+        await bench.send("once")
+        await bench.until_idle()
+        await bench.press("escape", "r")
+        await bench.until_idle()
+        assert requests[0][1]["seed"] == 7
+        assert requests[1][1]["seed"] != 7
+
+
+async def test_a_fork_has_the_history_and_goes_its_own_way(
+    open_bench: OpenBench, requests: Requests
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.press("ctrl+t")
+        await bench.send("one")
+        await bench.until_idle()
+        await bench.press("escape", "f")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 2)
+        assert bench.shown(2) == bench.shown(1)
+        await bench.press("i")
+        await bench.send("two")
+        await bench.until_idle()
+        assert [turn.prompt for turn in bench.conversation(1).turns] == ["one"]
+        assert [message["content"] for message in requests[-1][0]][::2] == ["one", "two"]
+
+
+async def test_a_stopped_answer_goes_on_where_it_was(
+    open_bench: OpenBench, requests: Requests
+) -> None:
+    async with open_bench(slow(), settings=panes(1, max_tokens=60)) as bench:
+        await bench.send("run on")
+        await bench.until(lambda: len(bench.turn(1).answer) > 20)
+        await bench.press("escape", "s")
+        await bench.until_idle()
+        half = bench.turn(1).answer
+        await bench.press("c")
+        await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
+        assert bench.conversation(1).turns == bench.conversation(1).starts
+        await bench.until_idle()
+        assert bench.turn(1).answer.startswith(half)
+        messages, fields = requests[-1]
+        assert messages[-1] == {"role": "assistant", "content": half}
+        assert fields["continue_final_message"] is True
+        assert fields["add_generation_prompt"] is False
+        assert fields["seed"] == requests[0][1]["seed"]
+        assert "stopped" not in bench.pane(1).transcript._text.lines[-1].source
+
+
+async def test_what_ended_by_itself_cannot_go_on(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1, max_tokens=300)) as bench:
+        await bench.send("to the end")
+        await bench.until_idle()
+        await bench.press("escape", "c")
+        assert any("cut short" in notice for notice in bench.notices())
+
+
+async def test_a_pane_gets_a_name(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("escape", "R")
+        await bench.press(*"terse", "enter")
+        await bench.until(lambda: bench.conversation(1).label == "1 terse")
+        assert "1 terse" in bench.pane(1)._border_title.plain  # type: ignore[union-attr]
+        await bench.press("R", "x", "escape")
+        assert bench.conversation(1).label == "1 terse"

@@ -1,0 +1,119 @@
+"""The list of sessions: opening, naming, deleting, and finding what was ever said."""
+
+from __future__ import annotations
+
+from textual.widgets import OptionList
+
+from dspark_tui.paths import Paths
+from dspark_tui.screens.sessions import Sessions
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+
+
+async def say(bench: Bench, prompt: str) -> None:
+    await bench.send(prompt)
+    await bench.until_idle()
+
+
+async def new_session(bench: Bench) -> None:
+    old = bench.workbench
+    await bench.press("escape", "O")
+    await bench.until(lambda: listed(bench))
+    await bench.press("ctrl+n")
+    await bench.until(lambda: bench.workbench is not old and bench.app.screen is bench.workbench)
+
+
+def listed(bench: Bench) -> list[str]:
+    screen = bench.app.screen
+    if not isinstance(screen, Sessions):
+        return []
+    options = screen.query_one(OptionList)
+    return [str(options.get_option_at_index(n).prompt) for n in range(options.option_count)]
+
+
+async def test_sessions_are_opened_from_the_list_as_they_were_left(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await say(bench, "about rainbows")
+        await bench.type("a draft")
+        await new_session(bench)
+        assert not bench.conversation(1).turns
+        assert bench.composer.text == ""
+        await say(bench, "about clouds")
+        await bench.press("escape", "O")
+        await bench.until(lambda: len(listed(bench)) == 2)
+        assert "about clouds" in listed(bench)[0]
+        assert "open here" in listed(bench)[0]
+        await bench.press("down", "enter")
+        await bench.until(lambda: bench.app.screen is bench.workbench)
+        await bench.until(lambda: bench.conversation(1).turns)
+        assert bench.turn(1).prompt == "about rainbows"
+        assert bench.composer.text == "a draft"
+        await say(bench, "and on")
+        assert bench.turn(1).answer
+
+
+async def test_words_find_a_turn_of_another_session_and_enter_shows_its_branch(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await say(bench, "tell of quokkas")
+        await bench.press("escape", "e")
+        bench.composer.put("tell of wombats")
+        await bench.press("enter")
+        await bench.until_idle()
+        await new_session(bench)
+        await say(bench, "something else")
+        await bench.press("escape", "O", *"quokka")
+        await bench.until(lambda: any("tell of quokkas" in line for line in listed(bench)[1:]))
+        await bench.press("down", "enter")
+        await bench.until(lambda: bench.app.screen is bench.workbench)
+        await bench.until(lambda: bench.conversation(1).turns)
+        assert bench.turn(1).prompt == "tell of quokkas"
+        assert "tell of quokkas" in bench.shown(1)
+
+
+async def test_a_session_is_renamed_and_another_deleted_for_good(
+    open_bench: OpenBench, paths: Paths
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await say(bench, "heliotrope secret")
+        await new_session(bench)
+        await say(bench, "to be kept")
+        await bench.press("escape", "O")
+        await bench.until(lambda: len(listed(bench)) == 2)
+        await bench.press("f2", *"kept", "enter")
+        await bench.until(lambda: listed(bench) and listed(bench)[0].startswith("kept "))
+        await bench.press("f8")
+        assert any("is open" in notice for notice in bench.notices())
+        await bench.press("down", "f8", "enter")
+        await bench.until(lambda: len(listed(bench)) == 1)
+        await bench.press("escape", "ctrl+q")
+        await bench.until(lambda: bench.app._exit)
+    files = [file for file in paths.sessions.parent.rglob("*") if file.is_file()]
+    assert not any(b"heliotrope" in file.read_bytes() for file in files)
+    async with open_bench() as bench:
+        assert bench.workbench.opened.journal.workspace.name == "kept"
+
+
+async def test_leaving_a_session_that_is_answering_asks_first(open_bench: OpenBench) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.send("run on")
+        await bench.until(lambda: bench.turn(1).answer)
+        turn, old = bench.turn(1), bench.workbench
+        await bench.press("escape", "O")
+        await bench.until(lambda: listed(bench))
+        await bench.press("ctrl+n", "escape")
+        assert bench.app.screen is old
+        assert bench.workbench.runs
+        await bench.press("O")
+        await bench.until(lambda: listed(bench))
+        await bench.press("ctrl+n", "enter")
+        await bench.until(lambda: bench.workbench is not old)
+        assert turn.status == "stopped"
+
+
+async def test_leaving_the_list_changes_nothing(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.type("a draft")
+        await bench.press("escape", "O", *"words", "escape", "i")
+        assert bench.app.screen is bench.workbench
+        assert bench.composer.text == "a draft"
