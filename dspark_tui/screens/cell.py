@@ -59,6 +59,8 @@ class CellScreen(ModalScreen[None]):
     def action_step(self, step: int) -> None:
         """To the next cell as they are read, or the one before."""
         grid = self._grid
+        if not grid.rows:
+            return
         columns = len(grid.board.columns)
         place = grid.rows.index(grid.row) * columns + grid.column + step
         if 0 <= place < len(grid.rows) * columns:
@@ -145,7 +147,7 @@ def _figures(entry: Entry) -> str:
         return ""
     tokens, seconds = entry.tokens, entry.seconds
     figures = [
-        f"{entry.ttft:.2f} s to the first token" if entry.ttft is not None else "",
+        f"ttft {entry.ttft:.2f} s" if entry.ttft is not None else "",
         f"{seconds:.2f} s" if seconds is not None else "",
         f"{tokens} tok" if tokens is not None else "",
         f"{tokens / seconds:.1f} tok/s" if tokens and seconds else "",

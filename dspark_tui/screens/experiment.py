@@ -111,10 +111,12 @@ class ExperimentForm(Form[Trial | None]):
         """Go through the paths; past the last one to the next field."""
         paths = self.query_one(OptionList)
         at = -1 if paths.highlighted is None else paths.highlighted
-        if not 0 <= at + step < paths.option_count:
-            self.focus_next() if step > 0 else self.focus_previous()
-        else:
+        if 0 <= at + step < paths.option_count:
             paths.highlighted = at + step
+        elif step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
 
     def action_complete(self) -> None:
         """Take the path that is highlighted, else all that is certain, else go on."""

@@ -183,8 +183,8 @@ class ExperimentGrid(Screen[bool]):
 
     def _write(self, id: str, text: str) -> None:
         """Have a line say something; nothing is laid out anew while it stays the same."""
-        line = self.query_one(f"#{id}", Static)
-        if line.content != (text := drawable(text)):
+        line, text = self.query_one(f"#{id}", Static), drawable(text)
+        if line.content != text:
             line.update(text)
 
     def _see(self, **changes: object) -> None:

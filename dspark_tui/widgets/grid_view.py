@@ -89,11 +89,15 @@ class GridView(ScrollView, can_focus=False):
         return self.board.entry(self.row, self.column) if self.rows else None
 
     def show(self, view: View | None = None) -> None:
-        """Take over what happened on the board, or another view of it."""
+        """Take over what happened on the board, or another view of it.
+
+        The cursor stays on its row; where that is left out, on the one that took its place.
+        """
+        place = self.rows.index(self.row) if self.rows else 0
         self.view = view or self.view
         self.rows = self.board.rows(self.view)
         if self.rows and self.row not in self.rows:
-            self.row = self.rows[0]
+            self.row = self.rows[min(place, len(self.rows) - 1)]
         self._settle()
 
     def move_to(self, row: int, column: int) -> None:

@@ -152,7 +152,7 @@ async def test_ratings_are_in_the_results_and_come_back(
         await experiment.start(file=answered)
         await experiment.until_answered()
         texts = [row["text"] for row in rows_of(answered.with_name("e.results.csv"))]
-        await bench.press("5", "right", "1", "0", "right", "2", "u")
+        await bench.press("5", "right", "1", "0", "right", "2")
         assert rows_rated(answered) == {1: "5", 13: "2"}
         assert [row["text"] for row in rows_of(answered.with_name("e.results.csv"))] == texts
     async with open_bench() as bench:
@@ -163,6 +163,21 @@ async def test_ratings_are_in_the_results_and_come_back(
         assert entry is not None
         assert entry.rating == 5
         assert any("*5" in line for line in experiment.drawn())
+
+
+async def test_rating_what_is_unrated_goes_on_to_what_takes_its_place(
+    open_bench: OpenBench, answered: Path
+) -> None:
+    async with open_bench() as bench:
+        experiment = Experimenter(bench)
+        await experiment.start(file=answered)
+        await experiment.until_answered()
+        await bench.press("u", "down")
+        for row in range(2):
+            await bench.press("3", "right", "3", "right", "3", "right", "3")
+            assert experiment.view.row == 2 + row
+            await bench.press("left", "left", "left")
+        assert "4 of 6 rows" in str(experiment.view.border_title)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".md"])
