@@ -34,6 +34,15 @@ def test_an_answer_that_has_begun_comes_last_in_the_messages() -> None:
     assert pane.messages()[-1] == {"role": "assistant", "content": "half an"}
 
 
+def test_what_a_model_reasoned_is_for_no_later_turn() -> None:
+    pane = Conversation(1, PaneParams())
+    answered(pane, "one", "<think>\nhm\n</think>\n\n1", TurnStatus.DONE)
+    answered(pane, "cut", "<think>\nhm", TurnStatus.STOPPED)
+    assert pane.messages()[-1]["content"] == "<think>\nhm"  # to be continued
+    pane.begin("two")
+    assert [message["content"] for message in pane.messages()] == ["one", "1", "two"]
+
+
 def test_a_busy_pane_is_not_asked_again() -> None:
     pane = Conversation(1, PaneParams())
     assert pane.beside_last("x", Origin.EDITED) is None
