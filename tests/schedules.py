@@ -32,7 +32,11 @@ class Job:
     cancelled: int | None
 
 
-prompts = st.lists(st.integers(3, 319), min_size=1, max_size=40).map(tuple)
+COMMON = tuple(range(5, 30))
+"""A prompt of several rows, which is read once for those who wait together."""
+prompts = st.one_of(
+    st.just(COMMON), st.lists(st.integers(3, 319), min_size=1, max_size=40).map(tuple)
+)
 penalties = st.builds(
     SamplingParams,
     repetition_penalty=st.sampled_from([1.0, 1.1, 1.5]),
