@@ -12,7 +12,8 @@ from dspark_tui.params import PaneParams
 from dspark_tui.session import Message
 
 if TYPE_CHECKING:
-    from dspark_tui.client import Ended, EngineClient
+    from dspark_tui.chat_updates import Ended
+    from dspark_tui.client import EngineClient
 
 
 @dataclass(slots=True)
@@ -44,7 +45,8 @@ class Answer:
         self, client: EngineClient, messages: list[Message], params: PaneParams, source: str
     ) -> None:
         """Ask, and take in all of the answer. Raises ClientError; what came until then stays."""
-        from dspark_tui.client import CANCELLED, ClientError, Ended, Text
+        from dspark_tui.chat_updates import CANCELLED, Ended, Text
+        from dspark_tui.client_errors import ClientError
 
         self.sent = time.monotonic()
         try:

@@ -17,6 +17,16 @@ import httpx
 from httpx_sse import EventSource
 
 from dspark_tui.address import Address
+from dspark_tui.answer_stream import updates
+from dspark_tui.chat_updates import Accepted, ChatUpdate
+from dspark_tui.client_errors import (
+    BusyError,
+    ClientError,
+    ConnectionLostError,
+    NoEventsError,
+    RefusedError,
+    error_line,
+)
 from dspark_tui.session import Message
 from dspark_tui.token_count import TokenCount
 from dspark_tui.turnstile import Turn, Turnstile
@@ -46,61 +56,6 @@ KEY_HINT = "its key goes into --api-key, DSPARK_API_KEY or the engine's api_key_
 
 UNKNOWN_PATH = (404, 405, 501)
 """Statuses that say: this server has no such thing."""
-
-CANCELLED = "cancelled"
-"""How our engine ends an answer that somebody cancelled: as an error's code."""
-
-
-class ClientError(Exception):
-    """The server refused or failed this request. `str()` is one line for the person."""
-
-
-class BusyError(ClientError):
-    """The server can't take the request now but may in a moment: loading, or its queue is full."""
-
-
-class ConnectionLostError(ClientError):
-    """The server can't be reached, or went away in the middle of an answer."""
-
-
-class RefusedError(ClientError):
-    """The server will never take this request as it is: sending it again is pointless."""
-
-
-class NoEventsError(ClientError):
-    """The server is a plain OpenAI-compatible one: it doesn't publish its batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The server took the request. id: for `cancel` and for finding it among the events."""
-
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """More of the answer."""
-
-    text: str
-
-
-THINKS, HAS_THOUGHT = "<think>\n", "\n</think>\n\n"
-"""Around reasoning that a server sends apart from the answer: as models write it themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The answer is complete. reason: OpenAI's finish reason, or CANCELLED. tokens: generated; all
-    counts are None where the server doesn't say."""
-
-    reason: str
-    tokens: int | None
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-
-
-ChatUpdate = Accepted | Text | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +154,7 @@ class EngineClient:
             await _refuse_errors(response)
             if request_id := response.headers.get("X-Request-Id"):
                 yield Accepted(request_id)
-            async for update in _updates(response):
+            async for update in updates(response):
                 yield update
 
     def _ordering(self, turn: Turn) -> dict[str, Any]:
@@ -294,37 +249,6 @@ def _tokenize(text: str) -> dict[str, Any]:
     return {"prompt": text, "add_special_tokens": False, "content": text}
 
 
-async def _updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
-    """A streamed answer's chunks as updates; ends with exactly one Ended or a ClientError."""
-    reason = ""
-    thinking = False
-    counts: tuple[int | None, ...] = (None,)
-    async for frame in EventSource(response).aiter_sse():
-        if frame.data == "[DONE]":
-            break
-        chunk = json.loads(frame.data)
-        if error := chunk.get("error"):
-            if isinstance(error, dict) and error.get("code") == CANCELLED:
-                yield Ended(CANCELLED, *counts)
-                return
-            raise ClientError(_one_line(error))
-        for choice in chunk.get("choices") or []:
-            delta = choice.get("delta") or {}
-            if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-                yield Text(thought if thinking else f"{THINKS}{thought}")
-                thinking = True
-            if text := delta.get("content"):
-                yield Text(f"{HAS_THOUGHT}{text}" if thinking else text)
-                thinking = False
-            reason = choice.get("finish_reason") or reason
-        if usage := chunk.get("usage"):
-            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-            counts = (usage.get("completion_tokens"), usage.get("prompt_tokens"), cached)
-    if not reason:
-        raise ConnectionLostError("the answer broke off")
-    yield Ended(reason, *counts)
-
-
 async def _refuse_errors(response: httpx.Response) -> None:
     """Raise the server's own sentence for an error status."""
     if response.is_success:
@@ -334,7 +258,7 @@ async def _refuse_errors(response: httpx.Response) -> None:
         error = response.json().get("error")
     except (ValueError, AttributeError):
         error = None
-    message = _one_line(error) if error else f"the server answered {response.status_code}"
+    message = error_line(error) if error else f"the server answered {response.status_code}"
     if retry := response.headers.get("Retry-After"):
         message += f" (try again in {retry} s)"
     status = response.status_code
@@ -342,11 +266,6 @@ async def _refuse_errors(response: httpx.Response) -> None:
         message += f" ({KEY_HINT})"
     kind = BusyError if status in PASSING else RefusedError if status in FINAL else ClientError
     raise kind(message)
-
-
-def _one_line(error: Any) -> str:
-    message = error.get("message") if isinstance(error, dict) else error
-    return " ".join(str(message or "the server reported an error without a message").split())
 
 
 @asynccontextmanager

@@ -9,13 +9,8 @@ from math import ceil
 from typing import Protocol
 
 from dspark_tui.answer import Answer, opening
-from dspark_tui.client import (
-    BusyError,
-    ClientError,
-    ConnectionLostError,
-    EngineClient,
-    NoEventsError,
-)
+from dspark_tui.client import EngineClient
+from dspark_tui.client_errors import BusyError, ClientError, ConnectionLostError, NoEventsError
 from dspark_tui.experiment import Cell
 from engine.events import Snapshot
 

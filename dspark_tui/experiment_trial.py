@@ -7,7 +7,8 @@ import logging
 from pathlib import Path
 
 from dspark_tui.answer import Answer, aggregate
-from dspark_tui.client import ClientError, EngineClient
+from dspark_tui.client import EngineClient
+from dspark_tui.client_errors import ClientError
 from dspark_tui.config import Settings
 from dspark_tui.experiment import Cell, Experiment
 from dspark_tui.experiment_board import Board, Entry, State

@@ -34,7 +34,7 @@ async def connected(
 
     record: where its events go. engine: its name. Raises HeadlessError if it can't begin.
     """
-    from dspark_tui.client import ClientError
+    from dspark_tui.client_errors import ClientError
     from dspark_tui.commands.bench_worker import WorkerError, local_worker
     from dspark_tui.engines import NoEngineError, place_of
     from engine.proof.recording import RecordingError

@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dspark_tui.address import Address, Server
-from dspark_tui.live import VIEW, EngineClock, LiveState
+from dspark_tui.client_errors import ClientError, ConnectionLostError, NoEventsError
+from dspark_tui.engine_clock import EngineClock
+from dspark_tui.live import VIEW, LiveState
 from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
 from engine.events import (
     Capability,
@@ -38,9 +40,8 @@ log = logging.getLogger(__name__)
 PROBE_DELAYS = (0.5, 1.0, 2.0, 5.0)
 """Seconds between tries to reach a server that publishes no events."""
 
-
 LOOK_PERIOD, QUIET_PERIOD = 1.0, 3.0
-"""Seconds between two looks at the load of such a server, while ours run there and while none do."""
+"""Seconds between two looks at its load, while requests of ours run there and while none do."""
 
 
 class EngineLink:
@@ -99,7 +100,7 @@ class EngineLink:
         self._client = client.EngineClient(
             server.address, server.api_key, model=server.model, headers=server.headers
         )
-        self._follower = asyncio.create_task(self._follow(), name="events")
+        self._follower = asyncio.create_task(self._watch(), name="events")
 
     async def restart(self) -> None:
         """Start the worker afresh; elsewhere there is nothing of ours to restart."""
@@ -123,27 +124,33 @@ class EngineLink:
         if self.worker is not None:
             await self.worker.close()
 
-    async def _follow(self) -> None:
-        from dspark_tui.client import Disconnected, NoEventsError
-
+    async def _watch(self) -> None:
         try:
-            async for event in self.client.events():
-                if isinstance(event, Disconnected):
-                    self._disconnected(event.why)
-                    continue
-                self._observe(event)
-                if isinstance(event, Snapshot | Status):
-                    self._status(event)
-        except NoEventsError:
-            await self._watch_from_outside()
+            await self._follow()
         except Exception:
             log.exception("the events can't be followed any more")
             self.problem = "the engine's events can't be read; the log says why"
             self.on_change()
 
+    async def _follow(self) -> None:
+        try:
+            await self._follow_events()
+        except NoEventsError:
+            await self._watch_from_outside()
+
+    async def _follow_events(self) -> None:
+        from dspark_tui.client import Disconnected
+
+        async for event in self.client.events():
+            if isinstance(event, Disconnected):
+                self._disconnected(event.why)
+                continue
+            self._observe(event)
+            if isinstance(event, Snapshot | Status):
+                self._status(event)
+
     async def _watch_from_outside(self) -> None:
         """Without its events: time our own requests, and look at what it reveals of its load."""
-        from dspark_tui.client import ConnectionLostError
         from dspark_tui.remote import look
         from dspark_tui.stopwatch import Stopwatch
 
@@ -167,7 +174,6 @@ class EngineLink:
 
         Where that one was given, the server may answer anything.
         """
-        from dspark_tui.client import ClientError, ConnectionLostError
 
         for delay in chain(PROBE_DELAYS, repeat(PROBE_DELAYS[-1])):
             try:

@@ -58,7 +58,7 @@ class Pane:
 
     async def ask(self, clients: Clients, prompt: str) -> Pane:
         """Itself, once the answer is there or has a problem."""
-        from dspark_tui.client import ClientError
+        from dspark_tui.client_errors import ClientError
 
         self.answer = Answer()
         self.messages.append({"role": "user", "content": prompt})

@@ -37,7 +37,7 @@ class Attempt:
 
     async def ask(self, client_of: ClientOf, messages: list[Message]) -> None:
         """Returns when the answer is whole or has a problem."""
-        from dspark_tui.client import ClientError
+        from dspark_tui.client_errors import ClientError
 
         params = replace(self.pane.params, seed=self.seed)
         source = f"{self.pane.label} #{self.number}"

@@ -89,7 +89,7 @@ class Run:
                 self.turn.requests.append(self.record())
 
     async def _receive(self) -> None:
-        from dspark_tui.client import CANCELLED, Accepted, Ended, Text
+        from dspark_tui.chat_updates import CANCELLED, Accepted, Ended, Text
 
         self.turn.status, self.sent = TurnStatus.SENT, time.monotonic()
         sampling = self._sampling()
@@ -159,7 +159,7 @@ class Run:
         self._pieces.append(text)
 
     def _failed(self, error: Exception) -> None:
-        from dspark_tui.client import ClientError, ConnectionLostError, RefusedError
+        from dspark_tui.client_errors import ClientError, ConnectionLostError, RefusedError
 
         if isinstance(error, ConnectionLostError):
             self.turn.status = TurnStatus.INTERRUPTED

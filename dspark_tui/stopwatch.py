@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from dspark_tui.client import Accepted, ChatUpdate, ClientError, Ended, Text
+from dspark_tui.chat_updates import Accepted, ChatUpdate, Ended, Text
+from dspark_tui.client_errors import ClientError
 from engine.events import Event, Finished, FirstToken, Queued, Step
 from engine.types import FinishReason
 

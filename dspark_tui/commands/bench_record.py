@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from dspark_tui.address import Address
-from dspark_tui.client import ClientError, Disconnected, EngineClient, NoEventsError
+from dspark_tui.client import Disconnected, EngineClient
+from dspark_tui.client_errors import ClientError, NoEventsError
 from engine.proof.recording import Recorder
 from engine.state import EngineState
 

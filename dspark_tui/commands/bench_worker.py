@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dspark_tui.address import Address
-from dspark_tui.client import ClientError, EngineClient
+from dspark_tui.client import EngineClient
+from dspark_tui.client_errors import ClientError
 from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
 from engine.events import EngineStatus
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from dspark_tui.answer import Answer
-from dspark_tui.client import ClientError
+from dspark_tui.client_errors import ClientError
 from dspark_tui.experiment import Cell
 from dspark_tui.experiment_results import Results
 from dspark_tui.experiment_rows import broken_in

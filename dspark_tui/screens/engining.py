@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dspark_tui.client_errors import ClientError
 from dspark_tui.foreign import drawable
 from dspark_tui.screens.desk import Desk
 from dspark_tui.widgets.batch_panel import Mode
@@ -62,8 +63,6 @@ class Engining(Desk):
             self.run_worker(self._pause(), group="pause", exclusive=True, exit_on_error=False)
 
     async def _pause(self) -> None:
-        from dspark_tui.client import ClientError
-
         paused = not self.link.live.engine.paused
         try:
             await self.link.client.pause(paused)

@@ -12,16 +12,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from dspark_tui.address import Address
-from dspark_tui.client import (
-    Accepted,
-    ClientError,
-    ConnectionLostError,
-    Disconnected,
-    Ended,
-    EngineClient,
-    NoEventsError,
-    Text,
-)
+from dspark_tui.chat_updates import Accepted, Ended, Text
+from dspark_tui.client import Disconnected, EngineClient
+from dspark_tui.client_errors import ClientError, ConnectionLostError, NoEventsError
 from engine.events import Finished, Snapshot, Step
 from tests.tui.conftest import fast
 from tests.tui.scripted_engine import ScriptedServer
@@ -171,6 +164,18 @@ async def test_an_error_frame_in_the_stream_is_raised_after_the_text(serve) -> N
         assert await anext(chat) == Text("so far")
         with pytest.raises(ClientError, match="out of memory"):
             await anext(chat)
+        await client.aclose()
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+async def test_reasoning_that_comes_apart_is_put_before_the_answer(serve, name: str) -> None:  # type: ignore[no-untyped-def]
+    deltas = [{name: "Two"}, {name: " and two"}, {"content": "4"}, {"content": "."}]
+    chunks = [{"choices": [{"delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    async with serve(answering(f"data: {json.dumps(chunk)}" for chunk in chunks)) as url:
+        client = EngineClient(Address.parse(url))
+        texts = [update.text for update in await collect(client) if isinstance(update, Text)]
+        assert "".join(texts) == "<think>\nTwo and two\n</think>\n\n4."
         await client.aclose()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dspark_tui.engine_clock import EngineClock
 from dspark_tui.lanes import Span, SpanKind
-from dspark_tui.live import EngineClock, LiveState
+from dspark_tui.live import LiveState
 from dspark_tui.widths import WIDTH_SECONDS, WidthHistory, WidthSample
 from engine.events import Admitted, Event, Finished, FirstToken, Prefill, Queued, Step, Waiting
 from engine.events import Warning as EngineWarning

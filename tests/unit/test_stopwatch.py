@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from dspark_tui.client import Accepted, ChatUpdate, ClientError, Ended, Text
+from dspark_tui.chat_updates import Accepted, ChatUpdate, Ended, Text
+from dspark_tui.client_errors import ClientError
 from dspark_tui.lanes import SpanKind
 from dspark_tui.live import VIEW, LiveState
 from dspark_tui.stopwatch import Stopwatch
