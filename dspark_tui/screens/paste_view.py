@@ -14,8 +14,8 @@ from dspark_tui.glyphs import Glyphs
 from dspark_tui.pastes import Paste, drawn
 from dspark_tui.widgets.transcript import Transcript
 
-SHOWN = 100_000
-"""Characters: what takes a moment to lay out."""
+SHOWN, PIECE = 100_000, 1_000
+"""Characters: of the paste, and of its lines: one is painted whole when it comes in sight."""
 
 
 class PasteView(ModalScreen[None]):
@@ -44,8 +44,13 @@ class PasteView(ModalScreen[None]):
             yield self._text
 
     def on_mount(self) -> None:
+        self.call_after_refresh(self._fill)  # before there is a width each character has a row
+
+    def _fill(self) -> None:
         text = self._paste.text
-        self._text.add_user(text[:SHOWN])
+        lines = text[:SHOWN].split("\n")
+        pieces = (line[at : at + PIECE] for line in lines for at in range(0, len(line) or 1, PIECE))
+        self._text.add_user("\n".join(pieces))
         if len(text) > SHOWN:
             self._text.note(f"{len(text) - SHOWN:,} more characters")
         self.call_after_refresh(self.action_first)

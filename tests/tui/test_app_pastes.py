@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 from textual import events
 
-from dspark_tui.pastes import Draft
+from dspark_tui.pastes import CHIP, FIRST, Draft
 from dspark_tui.screens.paste_view import PasteView
 from dspark_tui.widgets.transcript import Transcript
 from tests.tui.conftest import Bench, OpenBench, panes
@@ -180,7 +181,7 @@ async def test_a_paste_that_is_too_long_to_edit_is_shown_to_be_read(open_bench: 
         view = bench.app.screen
         assert isinstance(view, PasteView)
         text = view.query_one(Transcript)
-        assert "[/x] first word" in text.source_text()
+        await bench.until(lambda: "[/x] first word" in text.source_text())
         assert "900,011 more characters" in [line.source for line in text._text.lines]
         await bench.until(lambda: text.scroll_offset.y == 0)
         await bench.press("pagedown")
@@ -199,3 +200,26 @@ async def test_a_megabyte_on_one_line_is_edited_around_like_a_word(open_bench: O
         await bench.press("b", "left", "left", "c")
         assert bench.composer.prompt == f"ac{line}b"
         assert len(bench.composer.text) < 60
+
+
+async def test_no_edit_leaves_a_part_of_a_paste(open_bench: OpenBench) -> None:
+    """Random steps: what is left of a label would be text nobody typed."""
+    chance = random.Random(11)
+    async with open_bench() as bench:
+        box = bench.composer
+        moves = [box.action_cursor_left, box.action_cursor_right, box.action_cursor_line_start,
+                 box.action_cursor_word_left, box.action_cursor_word_right]  # fmt: skip
+        changes = [box.action_delete_left, box.action_delete_right, box.action_delete_word_left,
+                   box.action_delete_word_right, box.action_delete_to_end_of_line,
+                   box.action_undo, box.action_redo, box.expand_chip]  # fmt: skip
+        for step in range(400):
+            match chance.randrange(5):
+                case 0:
+                    text = chance.choice(["a", " b", "\n", f"{step}{WIDE}", f"{step}{LONG}"])
+                    box.insert(text, maintain_selection_offset=False)
+                case 1 | 2:
+                    chance.choice(moves)(chance.random() < 0.4)
+                case _:
+                    chance.choice(changes)()
+            assert all(character < chr(FIRST) for character in CHIP.sub("", box.text))
+            assert box.draft.prompt == box.prompt
