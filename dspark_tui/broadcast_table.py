@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from textual.content import Content
@@ -11,9 +11,9 @@ from dspark_tui.broadcasts import Broadcast, Reply
 from dspark_tui.foreign import drawable
 from dspark_tui.wrap import cut
 
-NAME_WIDTHS = 20, 40
+NAME_WIDTHS = 10, 48
 """The least and the most columns a pane's name gets."""
-VOTED = "  voted"
+VOTED = " voted"
 
 CSV_COLUMNS = (
     "prompt", "pane", "name", "sampling", "words", "tokens", "prompt_tokens", "cached_tokens",
@@ -42,19 +42,26 @@ COLUMNS = (
 
 
 def table(broadcast: Broadcast, width: int, dash: str) -> Content:
-    """A line for each pane, under its alias while the panes are hidden. dash: for the unknown."""
+    """A line for each pane, under its alias while the panes are hidden. dash: for the unknown.
+
+    Where there is little room, the first column is left out.
+    """
     least, most = NAME_WIDTHS
-    figures = sum(column.width for column in COLUMNS)
-    room = min(most, max(least, width - figures - len(VOTED)))
-    header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in COLUMNS)
+    columns = COLUMNS if width - _cells(COLUMNS) >= least else COLUMNS[1:]
+    room = min(most, max(least, width - _cells(columns)))
+    header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in columns)
     lines = [Content.styled(header, "$role-dim")]
     for reply in sorted(broadcast.replies, key=lambda reply: reply.pane.digit):
-        name = reply.pane.alias or reply.candidate
-        cells = "".join(f"{_shown(c.value(reply), dash):>{c.width}}" for c in COLUMNS)
         voted = broadcast.vote is not None and reply.candidate in broadcast.vote.winners
-        mark = Content.styled(VOTED, "bold $role-added") if voted else Content("")
-        lines.append(Content.assemble((cut(name, room), "bold"), cells, mark))
+        mark = VOTED if voted else ""
+        name = cut(reply.pane.alias or reply.candidate, room - len(mark))
+        cells = "".join(f"{_shown(c.value(reply), dash):>{c.width}}" for c in columns)
+        lines.append(Content.assemble((name, "bold"), (mark, "bold $role-added"), cells))
     return Content("\n").join(lines)
+
+
+def _cells(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns)
 
 
 def csv_rows(broadcast: Broadcast) -> Iterator[tuple[object, ...]]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PERIOD = 0.25
 LEAST, USUAL, MOST = 2, 5, 25
+PANEL_FROM = 24
+"""Rows; a lower terminal has none for the batch."""
 
 
 class Repeat(ModalScreen[None]):
@@ -77,8 +79,10 @@ class Repeat(ModalScreen[None]):
             yield self._answer
             yield self._panel
 
+    def on_resize(self) -> None:
+        self._panel.mode = Mode.SMALL if self.size.height >= PANEL_FROM else Mode.OFF
+
     def on_mount(self) -> None:
-        self._panel.mode = Mode.SMALL
         self._answer.can_focus = False
         self._list.focus()
         self.set_interval(PERIOD, self._draw)
@@ -143,7 +147,7 @@ class Repeat(ModalScreen[None]):
             self._answer.begin_answer()
             self._answer.append(group.text)
             self._answer.end_answer()
-            self.call_after_refresh(self._answer.go_to_start)  # the list may have grown
+            self.call_after_refresh(self._answer.go_to_start)
 
     # ---- running
 

@@ -7,6 +7,8 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from dspark_tui.blind import hidden, hide, reveal
 from dspark_tui.broadcast_table import CSV_COLUMNS, csv_rows, table
 from dspark_tui.broadcasts import Broadcast, Broadcasts
@@ -110,11 +112,15 @@ def test_the_table_shows_the_records_and_a_dash_for_what_is_unknown() -> None:
     assert two.title == "2 hot"
 
 
-def test_no_row_of_the_table_is_wider_than_a_small_terminal_s_sheet() -> None:
+@pytest.mark.parametrize("width", [92, 74, 52])
+def test_no_row_of_the_table_is_wider_than_its_place(width: int) -> None:
     panes = session(PaneParams(), PaneParams(name="n" * 40, system="s" * 50))
     found = broadcast(panes, asked(panes.panes[1], "a"))
     found.vote = Vote(PROMPT, (), winners=[found.replies[1].candidate])
-    assert max(map(len, table(found, 76, "-").plain.split("\n"))) <= 76
+    rows = table(found, width, "-").plain.split("\n")
+    assert max(map(len, rows)) <= width
+    assert " voted " in rows[2]
+    assert ("words" in rows[0]) == (width > 52)
 
 
 def test_csv_is_read_back_exactly(tmp_path: Path) -> None:
