@@ -114,6 +114,9 @@ ACTIONS: tuple[Action, ...] = (
         "sessions", "Sessions, search everything", "open, rename, delete; find what was ever said",
         panes=("O",),
     ),
+    Action("export", "Export the pane", "as .md, .csv or .jsonl", panes=("w",)),
+    Action("export_session", "Export all panes", "as .md, .csv or .jsonl", panes=("W",)),
+    Action("export_requests", "Export the requests", "times and counts of each, as a table"),
     Action("new_session", "New session", "the one open now is kept"),
     Action("help", "Help", "all keys", both=("f1",), panes=("question_mark",), bar="help"),
     Action(

@@ -30,6 +30,11 @@ def drawable(line: str) -> str:
     return line.translate(_DRAWN)
 
 
+def encodable(text: str) -> str:
+    """Text that can be written as UTF-8: JSON can carry half of a surrogate pair."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 class _Table(dict[int, str]):
     """A `str.translate` table, filled as characters turn up."""
 

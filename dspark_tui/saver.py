@@ -81,8 +81,8 @@ class Saver:
         try:
             self._store.save(rows.values())
             self.trouble = ""
-        except sqlite3.Error as error:
-            log.warning("%d rows not saved: %s", len(rows), error)
+        except Exception as error:  # whatever it is, the rows are kept and the person is told
+            log.warning("%d rows not saved", len(rows), exc_info=True)
             self.trouble = f"what is said is not being saved: {error}"
             with self._lock:  # for the next time; what came meanwhile is later
                 self._unsaved = rows | self._unsaved

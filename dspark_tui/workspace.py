@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from dspark_tui.foreign import encodable
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.pastes import Draft
 from dspark_tui.request_record import RequestRecord
@@ -54,10 +55,10 @@ def turn_row(turn: Turn, pane: Conversation) -> TurnRow:
         id=turn.id,
         pane=pane.id,
         parent=None if turn.parent is None else turn.parent.id,
-        prompt=turn.prompt,
-        answer=turn.answer,
+        prompt=encodable(turn.prompt),
+        answer=encodable(turn.answer),
         status=turn.status,
-        problem=turn.problem,
+        problem=encodable(turn.problem),
         origin=turn.origin,
         seed=None if turn.seed is None else str(turn.seed),
         finished=turn.status.over,

@@ -24,6 +24,7 @@ from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.engining import Engining
 from dspark_tui.screens.experimenting import Experimenting
+from dspark_tui.screens.exporting import Exporting
 from dspark_tui.screens.keeping import Keeping
 from dspark_tui.screens.reading import Reading
 from dspark_tui.session import TurnStatus
@@ -66,7 +67,9 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(Experimenting, Reading, Composing, Comparing, Conversing, Keeping, Engining):
+class Workbench(
+    Experimenting, Reading, Composing, Comparing, Conversing, Keeping, Exporting, Engining
+):
     """Draws the session and the engine; the state itself lives in Session, Runs and Engines."""
 
     AUTO_FOCUS = "Composer"

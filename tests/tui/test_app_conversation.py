@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from dspark_tui.screens.ask import Answer
 from dspark_tui.session import TurnStatus
 from tests.tui.conftest import OpenBench, Requests, panes, slow
 
@@ -131,3 +134,35 @@ async def test_a_pane_gets_a_name(open_bench: OpenBench) -> None:
         assert "1 terse" in bench.pane(1)._border_title.plain  # type: ignore[union-attr]
         await bench.press("R", "x", "escape")
         assert bench.conversation(1).label == "1 terse"
+
+
+async def test_a_pane_is_exported_where_one_says_with_its_name(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    async with open_bench() as bench:
+        await bench.press("escape", "R", *"terse", "enter", "i")
+        await bench.send("hello")
+        await bench.until_idle()
+        path = tmp_path / "not" / "yet" / "there.md"
+        await bench.press("escape", "w")
+        bench.app.screen.query_one(Answer).value = str(path)
+        await bench.press("enter")
+        await bench.until(path.exists)
+        assert path.read_text().startswith("# Pane 1 terse\n\n> hello\n")
+        await bench.press("w")
+        bench.app.screen.query_one(Answer).value = str(path / "below a file.csv")
+        await bench.press("enter")
+        await bench.until(lambda: any("can't be written" in n for n in bench.notices()))
+
+
+async def test_half_a_surrogate_pair_in_an_answer_is_kept_as_well_as_it_can_be(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        bench.turn(1).answer += "\ud83d!"
+        await bench.press("ctrl+q")
+        await bench.until(lambda: bench.app._exit)
+    async with open_bench() as bench:
+        assert bench.turn(1).answer.endswith("?!")

@@ -13,7 +13,7 @@ from dspark_tui.widgets.key_bar import KeyBar
 from tests.tui.conftest import Bench, OpenBench, panes
 
 KEYMAP, PROBLEMS = read_keymap(
-    {"send": "ctrl+e", "newline": "enter", "help": ["f9", "H"], "zoom": "w", "quit": "f8"}
+    {"send": "ctrl+e", "newline": "enter", "help": ["f9", "H"], "zoom": "u", "quit": "f8"}
 )
 SETTINGS = replace(panes(2), keys=KEYMAP)
 
@@ -35,7 +35,7 @@ async def test_the_person_s_keys_act_and_the_usual_ones_no_more(open_bench: Open
         await bench.until(lambda: bench.conversation(1).turns)
         await bench.press("escape", "z")
         assert bench.pane(1).region.width != 120
-        await bench.press("w")
+        await bench.press("u")
         await bench.until(lambda: bench.pane(1).region.width == 120)
         await bench.press("question_mark")
         assert bench.app.screen is bench.workbench

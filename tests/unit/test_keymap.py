@@ -75,10 +75,10 @@ def test_terminals_send_the_first_key_of_every_action() -> None:
 
 
 def test_chords_act_wherever_the_action_does_and_letters_in_the_panes() -> None:
-    keymap, problems = read_keymap({"zoom": ["f8", "w"], "help": ["f9", "H"], "send": "ctrl+e"})
+    keymap, problems = read_keymap({"zoom": ["f8", "u"], "help": ["f9", "H"], "send": "ctrl+e"})
     assert problems == []
     assert keys(keymap, "zoom", Context.COMPOSER) == ()
-    assert keys(keymap, "zoom", Context.PANES) == ("f8", "w")
+    assert keys(keymap, "zoom", Context.PANES) == ("f8", "u")
     assert keys(keymap, "help", Context.COMPOSER) == ("f9",)
     assert keys(keymap, "help", Context.PANES) == ("f9", "H")
     assert keys(keymap, "send", Context.COMPOSER) == ("ctrl+e",)
@@ -110,7 +110,7 @@ def test_two_actions_may_swap_keys() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"zom": "w"}, "zom is no action (did you mean zoom?)"),
+        ({"zom": "u"}, "zom is no action (did you mean zoom?)"),
         ({"zoom": 3}, "takes a key or a list of keys, not 3"),
         ({"zoom": "cmd+k"}, "'cmd+k' never reaches a program in a terminal"),
         ({"zoom": "strg+k"}, "'strg+k' is no key"),
@@ -129,9 +129,9 @@ def test_a_problem_names_the_cause_and_the_action_keeps_its_keys(
 
 
 def test_of_two_that_want_the_same_key_the_first_gets_it() -> None:
-    keymap, problems = read_keymap({"zoom": "w", "stop": "w"})
+    keymap, problems = read_keymap({"zoom": "u", "stop": "u"})
     assert [problem.id for problem in problems] == ["stop"]
-    assert keys(keymap, "zoom", Context.PANES) == ("w",)
+    assert keys(keymap, "zoom", Context.PANES) == ("u",)
     assert keys(keymap, "stop", Context.PANES) == ("s",)
 
 
@@ -143,7 +143,7 @@ def test_who_is_refused_gives_no_key_away() -> None:
 
 
 def test_a_key_that_some_terminals_lack_is_fine_beside_one_that_all_have() -> None:
-    _, problems = read_keymap({"zoom": ["alt+z", "w"]})
+    _, problems = read_keymap({"zoom": ["alt+z", "u"]})
     assert problems == []
 
 
