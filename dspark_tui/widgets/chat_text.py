@@ -5,9 +5,10 @@ A day's talk is longer than what is worth laying out: its beginning waits as sou
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.reasoning import CLOSE, OPEN, Piece, Splitter
@@ -15,16 +16,24 @@ from dspark_tui.widgets.lightmark import Mark, Run
 from dspark_tui.widgets.lines import Kind, Line, PlainLine, SetLine
 from dspark_tui.widgets.text_rows import Change, TextRows
 
-ROWS_KEPT = 1_500
+ROWS_KEPT = 1_000
 """Laid out for each chat once its reader is at the end; twice as many until then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines of one kind that follow each other, as source text."""
+    """Lines of one kind that follow each other, as source text; packed, since a day has many."""
 
     kind: Kind
-    source: str
+    packed: bytes
+
+    @classmethod
+    def of(cls, kind: Kind, source: str) -> Passage:
+        return cls(kind, zlib.compress(source.encode("utf-8", "surrogatepass"), 1))
+
+    @property
+    def source(self) -> str:
+        return zlib.decompress(self.packed).decode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +109,23 @@ class ChatText(TextRows):
 
     def last_answer(self) -> str:
         """Source text of the latest answer without its reasoning, "" if there is none."""
-        passages = reversed([*self.earlier, *self._passages()])
-        return next((p.source for p in passages if p.kind is Kind.ANSWER), "")
+        for kind, lines in reversed(list(self._groups())):
+            if kind is Kind.ANSWER:
+                return _source(lines)
+        return next((p.source for p in reversed(self.earlier) if p.kind is Kind.ANSWER), "")
 
     def source_text(self) -> str:
         """Source text of everything said, prompts quoted, reasoning between its tags."""
         blocks = []
-        for passage in (*self.earlier, *self._passages()):
-            match passage.kind:
+        earlier = ((passage.kind, passage.source) for passage in self.earlier)
+        for kind, source in chain(earlier, self._sources()):
+            match kind:
                 case Kind.USER:
-                    blocks.append("\n".join(f"> {line}" for line in passage.source.split("\n")))
+                    blocks.append("\n".join(f"> {line}" for line in source.split("\n")))
                 case Kind.THOUGHT:
-                    blocks.append(f"{OPEN}\n{passage.source}\n{CLOSE}")
+                    blocks.append(f"{OPEN}\n{source}\n{CLOSE}")
                 case Kind.ANSWER:
-                    blocks.append(passage.source)
+                    blocks.append(source)
         return "\n\n".join(blocks)
 
     def drafts(self) -> list[Draft]:
@@ -157,7 +169,7 @@ class ChatText(TextRows):
         while line < len(self.lines) and self.lines[line].kind is not Kind.USER:
             line += 1
         if line < len(self.lines):
-            self.earlier += self._passages(line)
+            self.earlier += [Passage.of(*said) for said in self._sources(line)]
             self.replace([Change(0, line, ())])
 
     def recall(self, rows: float) -> None:
@@ -263,12 +275,11 @@ class ChatText(TextRows):
         for kind, lines in groupby(self.lines[:last], key=lambda line: line.kind):
             yield kind, list(lines)
 
-    def _passages(self, last: int | None = None) -> list[Passage]:
-        return [
-            Passage(kind, _source(lines))
-            for kind, lines in self._groups(last)
-            if kind not in (Kind.GAP, Kind.FOLD)
-        ]
+    def _sources(self, last: int | None = None) -> Iterator[tuple[Kind, str]]:
+        """What the lines say, without what only frames it."""
+        for kind, lines in self._groups(last):
+            if kind not in (Kind.GAP, Kind.FOLD):
+                yield kind, _source(lines)
 
     def _gap(self) -> None:
         if self.lines and self.lines[-1].kind is not Kind.GAP:
