@@ -41,9 +41,10 @@ class CachedRow:
 class BatchCache:
     """A `RowCache` whose rows share buffers.
 
-    Attention layers undo a forward by not advancing; a model with recurrent ones needs
-    `snapshot` before a forward that may be taken back, `restore`, and a second forward over the
-    tokens that count.
+    After a forward each row may be advanced by less than was read. Attention layers need no more
+    than that. A model with recurrent ones needs `snapshot` before the forward, then `restore` and
+    a second forward over the tokens that count, which takes a plan that is `ragged` where the rows
+    count unequal numbers.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None) -> None:

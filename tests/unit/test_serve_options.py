@@ -1,0 +1,30 @@
+"""The engine's command line."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from engine.server.options import ServeOptions, add_arguments
+
+
+def parsed(*words: str) -> ServeOptions:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, default_port=0)
+    parser.set_defaults(parent_pipe=False)
+    return ServeOptions.of(parser.parse_args(words))
+
+
+def test_kv_is_quantized_only_when_asked_for() -> None:
+    assert parsed().kv_bits is None
+    assert parsed("--kv-bits", "4").kv_bits == 4
+
+
+@pytest.mark.parametrize("words", [("--kv-bits", "5"), ("--max-batch", "0"), ("--port", "70000")])
+def test_values_that_cannot_work_are_refused(
+    words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed(*words)
+    assert words[0] in capsys.readouterr().err
