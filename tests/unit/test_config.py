@@ -133,8 +133,8 @@ def test_the_user_s_paths_follow_the_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def test_keys_by_action_with_a_line_for_each_problem(file: Path) -> None:
-    loaded = load(file, '[keys]\nzoom = "w"\nzom = "y"\nsend = ["ctrl+e"]\nhelp = "ctrl+i"\n')
-    assert loaded.settings.keys.calls(Context.PANES)["w"] == "zoom()"
+    loaded = load(file, '[keys]\nzoom = "u"\nzom = "y"\nsend = ["ctrl+e"]\nhelp = "ctrl+i"\n')
+    assert loaded.settings.keys.calls(Context.PANES)["u"] == "zoom()"
     assert [str(problem).partition("config.toml:")[2] for problem in loaded.problems] == [
         "3: zom is no action (did you mean zoom?)",
         "5: help can't have ^I: it arrives as Tab",
@@ -185,7 +185,7 @@ def test_every_setting_is_documented_with_its_default_and_its_source(
 ) -> None:
     path = Paths.of_user().config
     path.parent.mkdir(parents=True)
-    path.write_text("max_batch = 3\n[defaults]\nmax_tokens = 9\n[keys]\nzoom = ['w', 'f8']\n")
+    path.write_text("max_batch = 3\n[defaults]\nmax_tokens = 9\n[keys]\nzoom = ['u', 'f8']\n")
     assert cli.main(["config"]) == 0
     shown = capsys.readouterr().out
     for key in config.SETTINGS:
@@ -195,7 +195,7 @@ def test_every_setting_is_documented_with_its_default_and_its_source(
     for action in ACTIONS:
         assert action.per_key or f"\n{action.id} = " in shown
     assert "default 8\nmax_batch = 3  # config.toml" in shown
-    assert 'zoom = ["w", "f8"]  # config.toml' in shown
+    assert 'zoom = ["u", "f8"]  # config.toml' in shown
     assert 'send = "enter"  # default' in shown
     before = config.load(path)
     path.write_text(shown)
