@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from dspark_tui import cli, client
+from dspark_tui import cli
 from dspark_tui.answer import Answer
+from dspark_tui.chat_updates import ChatUpdate, Ended, Text
+from dspark_tui.client_errors import BusyError, ClientError, ConnectionLostError
 from dspark_tui.experiment import Cell
 from dspark_tui.experiment_run import run_cells
 from dspark_tui.params import PaneParams
@@ -56,24 +58,24 @@ class HeldClient:
     def __init__(self) -> None:
         self.held: list[asyncio.Future[None]] = []
 
-    async def chat(self, *_: object) -> AsyncIterator[client.ChatUpdate]:
+    async def chat(self, *_: object) -> AsyncIterator[ChatUpdate]:
         self.held.append(asyncio.get_running_loop().create_future())
         await self.held[-1]
-        yield client.Ended("stop", 1)
+        yield Ended("stop", 1)
 
 
 class FalteringClient:
     """Has a fault for each of the first requests, half an answer included."""
 
-    def __init__(self, *faults: client.ClientError) -> None:
+    def __init__(self, *faults: ClientError) -> None:
         self.faults = list(faults)
 
-    async def chat(self, *_: object) -> AsyncIterator[client.ChatUpdate]:
+    async def chat(self, *_: object) -> AsyncIterator[ChatUpdate]:
         if self.faults:
-            yield client.Text("half")
+            yield Text("half")
             raise self.faults.pop()
-        yield client.Text("whole")
-        yield client.Ended("stop", 1)
+        yield Text("whole")
+        yield Ended("stop", 1)
 
 
 class Counting:
@@ -89,7 +91,7 @@ class Counting:
         self.count += 1
         self.text = answer.text
 
-    def failed(self, cell: Cell, error: client.ClientError) -> None:
+    def failed(self, cell: Cell, error: ClientError) -> None:
         raise AssertionError(error)
 
 
@@ -167,7 +169,7 @@ async def test_what_broke_off_or_came_too_early_is_asked_again_from_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dspark_tui.experiment_run.RETRY_DELAYS", (0.0, 0.0))
-    faltering = FalteringClient(client.ConnectionLostError("gone"), client.BusyError("loading"))
+    faltering = FalteringClient(ConnectionLostError("gone"), BusyError("loading"))
     ended = Counting()
     cells = [Cell(1, "p", "hi", {}, PaneParams())]
     await run_cells(faltering, cells, 1, ended)  # type: ignore[arg-type]
