@@ -75,6 +75,11 @@ class EngineLink:
         return self._client
 
     @property
+    def where(self) -> str:
+        """As messages name the engine."""
+        return str(self._server.address) if self._server is not None else "the engine"
+
+    @property
     def failed(self) -> bool:
         """Will it stay unusable unless somebody calls `restart`?"""
         return self.worker is not None and self.worker.state.phase is WorkerPhase.FAILED
@@ -190,7 +195,7 @@ class EngineLink:
     def _seen_from_outside(self, model: str) -> Snapshot:
         """What is known as an engine's state; what isn't is said as a capability."""
         now = time.monotonic()
-        why = f"{self.client.address} publishes no events: queue and prompt reading look the same"
+        why = f"{self.where} publishes no events: queue and prompt reading look the same"
         return replace(
             self.live.engine.snapshot(now, time.time()),
             status=EngineStatus.OK,

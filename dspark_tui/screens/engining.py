@@ -58,7 +58,7 @@ class Engining(Desk):
         if not self.link.ready.is_set():
             self.say("the engine is not ready")
         elif self.link.batch_hidden:
-            self.say(f"{self.link.client.address} can't be paused from here")
+            self.say(f"{self.link.where} can't be paused from here")
         else:
             self.run_worker(self._pause(), group="pause", exclusive=True, exit_on_error=False)
 
@@ -74,6 +74,6 @@ class Engining(Desk):
 
     def action_restart(self) -> None:
         if self.link.worker is None:
-            self.say(f"{self.link.client.address} is not ours to restart")
+            self.say(f"{self.link.where} is not ours to restart")
         else:
             self.run_worker(self.link.restart(), group="restart", exclusive=True)
