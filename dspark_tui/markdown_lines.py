@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
+DEEPEST = 60
+"""Levels of lists and quotes; the parser leaves out what is deeper, so that is shown as written."""
+
+
 def set_in_type(source: str) -> list[Line]:
     """The lines of an answer, not laid out yet; their sources joined are `source`."""
     tokens = _parser().parse(source.replace("\r\n", "\n").replace("\r", "␍"))
     lines = _Setter(source.split("\n")).set(tokens)
-    return lines if lines and _source(lines) == source else as_written(source)
+    whole = max((token.level for token in tokens), default=0) < DEEPEST - 2
+    return lines if lines and whole and _source(lines) == source else as_written(source)
 
 
 def as_written(source: str) -> list[Line]:
@@ -50,7 +55,8 @@ def _source(lines: Iterable[Line]) -> str:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    options = {"html": False, "maxNesting": DEEPEST}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "math", _math)
     return parser
 

@@ -92,6 +92,15 @@ def test_east_asian_text_fills_its_rows() -> None:
     assert all(cell_len(row) >= 28 for row in full)
 
 
+def test_nothing_is_left_out_however_deep_it_stands() -> None:
+    for depth in (1, 10, 25, 30, 40, 200):
+        source = "\n".join(f"{'  ' * level}- item{level}" for level in range(depth))
+        shown = "\n".join(rows(source, 500))
+        assert all(f"item{level}" in shown for level in range(depth))
+        shown = "\n".join(rows(f"{'> ' * depth}quoted", 500))
+        assert "quoted" in shown
+
+
 TABLE = "|name|n|\n|:-|-:|\n|**a**|1|\n|漢字|1234|\n|❤️|2|"
 
 
