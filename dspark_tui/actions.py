@@ -114,6 +114,11 @@ ACTIONS: tuple[Action, ...] = (
         "sessions", "Sessions, search everything", "open, rename, delete; find what was ever said",
         panes=("O",),
     ),
+    Action(
+        "find", "Find in this pane", "words in what was said", vim=("slash",), panes=("ctrl+f",),
+    ),
+    Action("find_next", "Next place", "that has the words", vim=("n",), panes=("ctrl+n",)),
+    Action("find_previous", "Previous place", "that has them", vim=("N",), panes=("ctrl+r",)),
     Action("export", "Export the pane", "as .md, .csv or .jsonl", panes=("w",)),
     Action("export_session", "Export all panes", "as .md, .csv or .jsonl", panes=("W",)),
     Action("export_requests", "Export the requests", "times and counts of each, as a table"),

@@ -25,8 +25,8 @@ from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.engining import Engining
 from dspark_tui.screens.experimenting import Experimenting
 from dspark_tui.screens.exporting import Exporting
+from dspark_tui.screens.finding import Finding
 from dspark_tui.screens.keeping import Keeping
-from dspark_tui.screens.reading import Reading
 from dspark_tui.session import TurnStatus
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
@@ -68,7 +68,7 @@ class Chrome:
 
 
 class Workbench(
-    Experimenting, Reading, Composing, Comparing, Conversing, Keeping, Exporting, Engining
+    Experimenting, Finding, Composing, Comparing, Conversing, Keeping, Exporting, Engining
 ):
     """Draws the session and the engine; the state itself lives in Session, Runs and Engines."""
 

@@ -21,6 +21,16 @@ class Place(NamedTuple):
     line: int
     offset: int
 
+    def after(self, characters: int) -> Place:
+        return Place(self.line, self.offset + characters)
+
+
+class Spot(NamedTuple):
+    """A character as it is drawn: its row, and its place in that row's text."""
+
+    row: int
+    character: int
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -84,7 +94,7 @@ class TextRows:
     def replace(self, changes: Iterable[Change]) -> None:
         """Show stretches of lines in another way; they come in order and don't overlap.
 
-        The new lines are laid out here unless they are for this width already.
+        The new lines must have been laid out for this width.
         """
         lines: list[Line] = []
         top, read, done = self.top, self.read, 0
@@ -131,6 +141,24 @@ class TextRows:
             return max(0, self.height - 1)
         starts = [start for start, _ in self.lines[place.line].rows]
         return self._starts[place.line] + max(0, bisect_right(starts, place.offset) - 1)
+
+    def spot(self, place: Place) -> Spot:
+        """Where a place is drawn."""
+        row = self.row(place)
+        line = self.lines[place.line]
+        part = row - self._starts[place.line]
+        hang = len(line.hang) if part else 0
+        return Spot(row, place.offset - line.rows[part][0] + hang)
+
+    def search(self, words: str, line: int, step: int) -> Place | None:
+        """The nearest place with the words, lines further in steps of `step`, going round."""
+        wanted, count = words.casefold(), len(self.lines)
+        for distance in range(1, count + 1):
+            number = (line + step * distance) % count
+            at = self.lines[number].drawn.casefold().find(wanted)
+            if at >= 0:
+                return Place(number, at)
+        return None
 
     @property
     def below(self) -> int:

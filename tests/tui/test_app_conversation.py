@@ -166,3 +166,28 @@ async def test_half_a_surrogate_pair_in_an_answer_is_kept_as_well_as_it_can_be(
         await bench.until(lambda: bench.app._exit)
     async with open_bench() as bench:
         assert bench.turn(1).answer.endswith("?!")
+
+
+async def test_words_are_found_in_the_pane_one_place_after_the_other(open_bench: OpenBench) -> None:
+    def selected() -> str:
+        return bench.workbench.get_selected_text() or ""
+
+    def row() -> int:
+        selection = bench.pane(1).transcript._selection
+        assert selection is not None
+        assert selection.start is not None
+        return selection.start.y
+
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.send("a needle here\n\nand a Needle there")
+        await bench.until_idle()
+        await bench.press("escape", "slash", *"needle", "enter")
+        assert selected() == "Needle"
+        below = row()
+        await bench.press("N")
+        assert selected() == "needle"
+        assert row() < below
+        await bench.press("n")
+        assert row() == below
+        await bench.press("slash", *"nowhere", "enter")
+        assert any("not in this pane: nowhere" in notice for notice in bench.notices())

@@ -1,0 +1,32 @@
+"""Finding words in the active pane."""
+
+from __future__ import annotations
+
+from dspark_tui.screens.ask import Ask
+from dspark_tui.screens.reading import Reading
+
+
+class Finding(Reading):
+    """The words stay for going to other places that have them."""
+
+    _wanted = ""
+
+    def action_find(self) -> None:
+        def find(words: str | None) -> None:
+            if words:
+                self._wanted = words
+                self._go(-1)  # what was said last is nearest
+
+        self.app.push_screen(Ask("find in this pane", self._wanted), find)
+
+    def action_find_next(self) -> None:
+        self._go(+1)
+
+    def action_find_previous(self) -> None:
+        self._go(-1)
+
+    def _go(self, step: int) -> None:
+        if not self._wanted:
+            self.action_find()
+        elif not self.transcript.find(self._wanted, step):
+            self.say(f"not in this pane: {self._wanted}")
