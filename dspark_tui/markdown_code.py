@@ -21,8 +21,8 @@ MOST_CHARACTERS = 50_000
 def coloured(lines: Sequence[str], language: str) -> list[list[Span]]:
     """Drawable lines of code as spans; plain where the language isn't known."""
     plain = [[Span(line, Mark.FENCE)] for line in lines]
-    length = sum(map(len, lines))
-    if not language or length > MOST_CHARACTERS or max(map(len, lines), default=0) > LONGEST_LINE:
+    lengths = [len(line) for line in lines]
+    if not language or not lines or sum(lengths) > MOST_CHARACTERS or max(lengths) > LONGEST_LINE:
         return plain
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-
 DEEPEST = 60
 """Levels of lists and quotes; the parser leaves out what is deeper, so that is shown as written."""
 
@@ -32,7 +31,7 @@ DEEPEST = 60
 def set_in_type(source: str) -> list[Line]:
     """The lines of an answer, not laid out yet; their sources joined are `source`."""
     tokens = _parser().parse(source.replace("\r\n", "\n").replace("\r", "␍"))
-    lines = _Setter(source.split("\n")).set(tokens)
+    lines = _Setter(source.split("\n")).walk(tokens)
     whole = max((token.level for token in tokens), default=0) < DEEPEST - 2
     return lines if lines and whole and _source(lines) == source else as_written(source)
 
@@ -91,7 +90,7 @@ class _Setter:
     inside: list[_Container] = field(default_factory=list)
     was_inside: list[_Container] = field(default_factory=list)
 
-    def set(self, tokens: Sequence[Token]) -> list[Line]:
+    def walk(self, tokens: Sequence[Token]) -> list[Line]:
         rest = iter(tokens)
         for token in rest:
             start, end = token.map or (0, 0)
@@ -138,8 +137,8 @@ class _Setter:
             self._text(end - 1, [], Mark.FENCE)
 
     def _code(self, start: int, content: str, language: str) -> int:
-        code = [drawable(line) for line in content.removesuffix("\n").split("\n") if content]
-        for number, spans in enumerate(coloured(code, language) if code else []):
+        code = content.removesuffix("\n").split("\n") if content else []
+        for number, spans in enumerate(coloured([*map(drawable, code)], language)):
             self._text(start + number, spans, Mark.FENCE)
         return len(code)
 

@@ -27,6 +27,7 @@ class Piece:
 @dataclass(slots=True)
 class Splitter:
     """Takes an answer's text as it comes. part: where it is now, None before the first character.
+    thought: there has been a thought, or there is one.
 
     Text that may be half of a tag is held back until `flush`, blanks at a part's start are dropped
     beside a tag.

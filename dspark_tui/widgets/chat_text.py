@@ -174,6 +174,8 @@ class ChatText(TextRows):
 
     def recall(self, rows: float) -> None:
         """Lay out again what was said before the first line, about so many rows of it."""
+        if not self.earlier:
+            return
         at, rows_left = len(self.earlier), rows
         while at and (rows_left > 0 or self.earlier[at].kind is not Kind.USER):
             at -= 1
@@ -286,7 +288,8 @@ class ChatText(TextRows):
             self.push(Kind.GAP, "")
 
     def _ends_blank(self) -> bool:
-        return self.lines[-1].kind is Kind.ANSWER and not self.lines[-1].source.strip()
+        last = self.lines[-1] if self.lines else None
+        return last is not None and last.kind is Kind.ANSWER and not last.source.strip()
 
 
 def _source(lines: Iterable[Line]) -> str:

@@ -260,6 +260,14 @@ async def test_an_unfinished_answer_says_why_and_loses_nothing() -> None:
         ]
 
 
+async def test_an_answer_of_nothing_leaves_nothing() -> None:
+    async with staged() as (view, pilot):
+        answer(view, "")
+        answer(view, "\n\n", "3 tok")
+        await finished(pilot)
+        assert shown(view).strip() == "3 tok"
+
+
 async def test_a_stored_chat_loads_at_its_end_and_clears_to_nothing() -> None:
     async with staged() as (view, pilot):
         view.add_user("first\nsecond")
