@@ -10,7 +10,7 @@ from dspark_tui.widgets.lane_picker import LanePicker
 
 
 class Engining(Desk):
-    """`panel` shows the batch of that engine."""
+    """Also the panel that shows the engine's batch is in here."""
 
     panel: LanePicker
     panel_mode: Mode | None
@@ -39,7 +39,7 @@ class Engining(Desk):
         """End the chosen request. One of a pane's is stopped as the pane would stop it."""
         lane = self.panel.picked_lane
         if lane is None:
-            self.say("no request is running or waiting")
+            self.say("no request is chosen; Up and Down choose one of those there are")
             return
         who = drawable(f"r{lane.number} {lane.label}".rstrip())
         run = next((run for run in self.runs if run.request_id == lane.id), None)

@@ -16,8 +16,10 @@ from dspark_tui.widgets.keys import act_on_key
 
 
 class LanePicker(BatchPanel, can_focus=True):
-    """KEYS: the screen's actions while it has the focus; all other keys mean what they mean in the
-    panes."""
+    """The panel with the focus acts on the request that is marked in it.
+
+    KEYS: the screen's actions meanwhile; all other keys mean what they mean in the panes.
+    """
 
     KEYS: ClassVar[Mapping[str, str]] = {
         "up": "pick_lane(-1)",
