@@ -55,7 +55,7 @@ MARKDOWN = {
     "name": "secondary",
     "string": "success",
     "number": "accent",
-    "comment": "italic foreground 60%",
+    "comment": "italic foreground 70%",
 }
 """A text style each: words like "bold", a colour, then maybe "on" and a background."""
 

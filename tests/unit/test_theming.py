@@ -52,6 +52,8 @@ def test_what_must_be_read_can_be_read(theme: Theme) -> None:
         assert seen_contrast(variables[f"role-{role}"], palette["background"]) >= 4.5, role
     fence, block = variables["role-fence"], variables["role-fence-background"]
     assert seen_contrast(fence, block) >= 4.5
+    for role in ("keyword", "name", "string", "number", "comment"):
+        assert seen_contrast(variables[f"role-{role}"], block) >= 4.5, role
 
 
 def test_the_high_contrast_theme_is_that_for_all_its_text() -> None:
