@@ -13,7 +13,7 @@ from pathlib import Path
 from dspark_tui.journal import Journal
 from dspark_tui.params import PaneParams
 from dspark_tui.saver import Saver
-from dspark_tui.session import Session, Target
+from dspark_tui.session import HISTORY_KEPT, Session, Target
 from dspark_tui.store_rows import Stored, WorkspaceRow
 from dspark_tui.turns import new_id
 from dspark_tui.workspace import View, restored
@@ -114,7 +114,7 @@ class Workspaces:
         return Opened(opened.session, view, journal)
 
     def _opened(self, session: Session, view: View, workspace: WorkspaceRow) -> Opened:
-        session.history = self.saver.now(lambda store: store.prompts())
+        session.history = self.saver.now(lambda store: store.prompts())[-HISTORY_KEPT:]
         return Opened(session, view, Journal(self.saver, session, workspace))
 
     def _hold(self, id: int) -> bool:

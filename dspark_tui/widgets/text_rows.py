@@ -14,6 +14,9 @@ from typing import NamedTuple
 from dspark_tui.widgets.lightmark import fence_after
 from dspark_tui.widgets.lines import Kind, Line, PlainLine
 
+USUAL_WIDTH = 80
+"""Cells, until the real width is known: what is said by then may be long, and is wrapped again."""
+
 
 class Place(NamedTuple):
     """A character of a line's drawn text. It names the same text whatever the width."""
@@ -49,7 +52,7 @@ class TextRows:
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
-        self.width = 1
+        self.width = USUAL_WIDTH
         self.top = self.read = Place(0, 0)
         self._starts: list[int] = []  # first row of each line
         self._changed_from = 0

@@ -119,8 +119,7 @@ class Transcript(ScrollView):
         """Go to where the reader once left off."""
         self._following = False
         self._text.return_to(left_off)
-        if self._fitted:
-            self._settle()
+        self._settle()
 
     def go_to_start(self) -> None:
         """Go to the first line of all that was said."""
@@ -177,6 +176,8 @@ class Transcript(ScrollView):
 
     def _settle(self) -> None:
         """Take new text into account, once, and keep in view what was."""
+        if not self._fitted:
+            return  # the first layout does it for all there is by then
         changed = self._text.take_changes()
         if self._painter is not None:
             self._painter.forget_from(changed)

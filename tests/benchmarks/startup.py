@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -35,22 +36,26 @@ def main() -> None:
 
 def first_paint(panes: int) -> float:
     """Seconds until the composer's border names all panes."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-        environment |= {"HOME": name, "XDG_CONFIG_HOME": f"{name}/config"}
-        environment |= {"XDG_STATE_HOME": f"{name}/state", "XDG_DATA_HOME": f"{name}/data"}
-        arguments = ["-m", "dspark_tui", "--attach", f"unix://{folder}/none.sock"]
-        arguments += ["--pane", "max_tokens=64"] * panes
-        started = time.monotonic()
-        child = pexpect.spawn(
-            sys.executable, arguments, dimensions=(50, 200), env=environment, timeout=DEADLINE
-        )
-        try:
-            child.expect_exact(b"to " + b" ".join(b"%d" % n for n in range(1, panes + 1)))
-            return time.monotonic() - started
-        finally:
-            child.close(force=True)
+    numbers = " ".join(str(number) for number in range(1, panes + 1))
+    with tempfile.TemporaryDirectory() as home:
+        return until_shown(f"to {numbers}", Path(home), ["--pane", "max_tokens=64"] * panes)
+
+
+def until_shown(text: str, home: Path, arguments: Sequence[str] = ()) -> float:
+    """Seconds until the workbench shows the text. home: of the user, with their files in it."""
+    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    environment |= {"HOME": str(home), "XDG_CONFIG_HOME": f"{home}/config"}
+    environment |= {"XDG_STATE_HOME": f"{home}/state", "XDG_DATA_HOME": f"{home}/data"}
+    command = ["-m", "dspark_tui", "--attach", f"unix://{home}/none.sock", *arguments]
+    started = time.monotonic()
+    child = pexpect.spawn(
+        sys.executable, command, dimensions=(50, 200), env=environment, timeout=DEADLINE
+    )
+    try:
+        child.expect_exact(text.encode())
+        return time.monotonic() - started
+    finally:
+        child.close(force=True)
 
 
 def running(*arguments: str) -> float:
