@@ -199,15 +199,16 @@ def build_app(
     *,
     fresh: bool = False,
 ) -> DsparkApp:
-    """The app on its panes' engines. recorder: hears the events of the first pane's. fresh: with a
-    new session."""
+    """The app on its panes' engines. recorder: hears the events of the active pane's. fresh: with
+    a new session."""
     from dspark_tui.app import DsparkApp, Start
     from dspark_tui.engines import Engines, place_of
 
     engines = Engines(lambda name: place_of(name, settings, paths), settings.engines)
+    app = DsparkApp(Start(settings, paths, tuple(notices), prompt, fresh), engines)
     if recorder is not None:
-        engines.of(settings.panes[0].engine).on_event = recorder.write
-    return DsparkApp(Start(settings, paths, tuple(notices), prompt, fresh), engines)
+        app.workbench.link.on_event = recorder.write
+    return app
 
 
 def run_app(app: DsparkApp) -> str:
