@@ -152,6 +152,7 @@ def folders(paths: Paths) -> Iterator[Check]:
     cache = platformdirs.user_cache_path("dspark-tui")
     models_fix = "make it writable or set DSPARK_DATA_DIR to another folder"
     yield _folder("state", paths.state.parent, Level.WARNING, "make it writable to be remembered")
+    yield _folder("sessions", paths.sessions.parent, Level.WARNING, "make it writable to keep them")
     yield _folder("logs", paths.log.parent, Level.WARNING, "make it writable to have logs")
     yield _folder("cache", cache, Level.WARNING, "make it writable for a faster start")
     yield _folder("data", data_folder(), Level.ERROR, models_fix)
