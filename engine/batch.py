@@ -41,7 +41,7 @@ class Batch:
     """The decoding rows. Row i of every layer's cache belongs to `rows[i]`."""
 
     def __init__(self, caches: CachePlan, clock: Clock) -> None:
-        self._model = caches.model
+        self._caches = caches
         self._clock = clock
         self._cache = caches.new()
         self._latest: Step | None = None
@@ -83,7 +83,7 @@ class Batch:
         launched_at = self._clock.now()
         inputs = self._inputs()
         picks = [row.pick() for row in self.rows]
-        logits = self._processed(self._model(inputs, cache=self._cache.layers)[:, -1])
+        logits = self._processed(self._caches.forward(inputs, self._cache)[:, -1])
         logits = penalised(logits, picks, inputs[:, 0])
         tokens = sample(logits, picks)
         scores = Scores.of(logits, tokens, [row.request.logprobs for row in self.rows])

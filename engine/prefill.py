@@ -154,6 +154,6 @@ class PromptReader:
         ]
         padded = [list(prompt) + [0] * (width - len(prompt)) for prompt in prompts]
         group.cache.rows.expect(widths)
-        self._caches.model(mx.array(padded, dtype=mx.uint32), cache=group.cache.layers)
+        self._caches.forward(mx.array(padded, dtype=mx.uint32), group.cache)
         mx.eval(group.cache.arrays())
         group.cache.rows.advance(widths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
@@ -15,6 +15,9 @@ from engine.cache.quantized import SlotQuantizedKVCache
 from engine.cache.recurrent import SlotArraysCache
 from engine.cache.rows import RowLengths
 from engine.cache.sliding import SlotRotatingKVCache
+
+if TYPE_CHECKING:
+    from engine.drafters.base import Drafter
 
 
 class UnbatchableError(Exception):
@@ -47,11 +50,18 @@ class BatchCache:
     count unequal numbers.
     """
 
-    def __init__(self, model: Any, kv_bits: int | None = None) -> None:
-        """Raises UnbatchableError when the model asks for a cache kind with no batched form."""
+    def __init__(
+        self, model: Any, kv_bits: int | None = None, drafter: Drafter | None = None
+    ) -> None:
+        """Raises UnbatchableError when the model asks for a cache kind with no batched form.
+
+        drafter: whose layers (`context`) are kept beside the model's.
+        """
         self.rows = RowLengths()
         self._leaves: list[LayerCache] = []
         self.layers = [self._batched(cache, kv_bits) for cache in make_prompt_cache(model)]
+        self.context = drafter.context(self.rows) if drafter else []
+        self._leaves += self.context
 
     @property
     def recurrent(self) -> bool:

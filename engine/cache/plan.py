@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
@@ -21,6 +21,9 @@ from engine.events import Capability
 from engine.models.capabilities import Feature, stated
 from engine.models.errors import one_line
 from engine.models.kv import own_caches
+
+if TYPE_CHECKING:
+    from engine.drafters.base import Drafter
 
 PROMPTS = ((1,), (2, 0, 3), (3, 1, 2, 0, 2, 1, 3))
 """Rows to try with; all but their last tokens are read together, as 0, 2 and 6 tokens."""
@@ -36,12 +39,14 @@ class CachePlan:
 
     kv_bits: of quantized K and V, None for none. alone: why rows can't share a forward; "" when
     they can. ragged: whether unequal numbers of tokens may be read in one forward, right-padded.
+    drafter: reads along with the model; None for none, and for rows that are alone.
     """
 
     model: Any
     kv_bits: int | None = None
     alone: str = ""
     ragged: bool = True
+    drafter: Drafter | None = None
 
     def capability(self, slots: int) -> Capability:
         """What becomes of a batch of `slots` rows."""
@@ -57,7 +62,15 @@ class CachePlan:
         """An empty cache."""
         if self.alone:
             return SoloCache(lambda: own_caches(self.model, self.kv_bits))
-        return BatchCache(self.model, self.kv_bits)
+        return BatchCache(self.model, self.kv_bits, self.drafter)
+
+    def forward(self, tokens: mx.array, cache: RowCache) -> mx.array:
+        """The model's logits [rows, width, vocabulary] after reading tokens [rows, width] behind
+        each row's length; whoever calls advances the lengths."""
+        if self.drafter is not None and isinstance(cache, BatchCache):
+            return self.drafter.read(self.model, tokens, cache)
+        logits: mx.array = self.model(tokens, cache=cache.layers)
+        return logits
 
 
 def plan_for(model: Any, kv_bits: int | None = None) -> CachePlan:

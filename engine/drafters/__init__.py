@@ -1,0 +1,4 @@
+"""What proposes tokens for the target to check, and how many are worth checking.
+
+`base` is what a drafter is.
+"""

@@ -1,0 +1,86 @@
+"""What a drafter is: it proposes tokens, and the target checks several in one forward.
+
+A draft is accepted while it equals the token the target itself picks there, so a drafter can cost
+time but never change an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import mlx.core as mx
+
+if TYPE_CHECKING:
+    from engine.cache.batch import BatchCache
+    from engine.cache.protocols import LayerCache
+    from engine.cache.rows import RowLengths
+    from engine.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Tokens that may follow a row's history. chances: for each, how likely the target picks it
+    too, given that it picked those before."""
+
+    tokens: Sequence[int] = ()
+    chances: Sequence[float] = ()
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def cut(self, length: int) -> Draft:
+        return Draft(self.tokens[:length], self.chances[:length])
+
+
+NONE = Draft()
+
+
+class Drafter(Protocol):
+    """Proposes for the rows of one batch. To be subclassed. Engine thread only.
+
+    What it keeps for each token a row has read (a drafter with attention to the target's hidden
+    states does) goes into layers of its own beside the target's: `context` makes them, `read` fills
+    them. They are part of the rows' cache, so they join, leave, are rolled back, copied and kept
+    for reuse with the target's, and never have a hole.
+
+    longest: tokens it can propose at once.
+    """
+
+    name: str
+    longest: int
+
+    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache) -> list[Draft]:
+        """At most `limits[i]` tokens to follow what `rows[i]` has, `NONE` where it knows none.
+
+        Nothing is in flight: `row.request.prompt` and `row.tokens` are the whole history. Row i of
+        the cache is `rows[i]` and has read all of it but the last token, or less
+        (`cache.rows.lengths`) where the target couldn't take rejected drafts back. What is written
+        into the context behind a row's length is scratch.
+        """
+
+    def promising(self, rows: Sequence[Row]) -> bool:
+        """Whether to wait for the rows' latest token in order to propose; their histories may lack
+        it. False lets the next step start without it."""
+        return True
+
+    def verified(self, row: Row, draft: Draft, accepted: int) -> None:
+        """The target checked a row's draft and picked its first `accepted` tokens too; the row has
+        its new tokens already."""
+
+    def leave(self, row: Row) -> None:
+        """A row that proposals may have been made for is gone."""
+
+    def context(self, rows: RowLengths) -> list[LayerCache]:
+        """Empty layers for a new cache whose rows have these lengths."""
+        return []
+
+    def read(self, target: Any, tokens: mx.array, cache: BatchCache) -> mx.array:
+        """Every forward of the target goes through here: its logits [rows, width, vocabulary].
+
+        tokens: uint32 [rows, width], right-padded, written behind the rows' lengths; a drafter with
+        a context writes theirs at the same places (`cache.context`).
+        """
+        logits: mx.array = target(tokens, cache=cache.layers)
+        return logits
