@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 from dspark_tui.foreign import encodable
@@ -37,12 +38,16 @@ def dump_view(session: Session, view: View) -> str:
             "chosen": sorted(session.chosen),
             "active": session.active.number,
             "votes": [asdict(vote) for vote in session.votes],
-            "drafts": {key: draft.dumps() for key, draft in session.drafts.items()},
+            "drafts": {key: _dumped(draft) for key, draft in session.drafts.items()},
             "layout": view.layout,
             "left_off": {pane.number: pane.left_off for pane in session.panes},
-            "draft": view.draft.dumps(),
+            "draft": _dumped(view.draft),
         }
     )
+
+
+_dumped = lru_cache(maxsize=16)(Draft.dumps)
+"""A draft may hold a megabyte of pastes, and mostly it is the same as at the last look."""
 
 
 def pane_row(pane: Conversation, workspace: int) -> PaneRow:

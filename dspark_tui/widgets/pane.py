@@ -160,16 +160,22 @@ class Pane(Vertical, can_focus=True):
         if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
             self.add_class("-troubled")
             if not run.refused:
-                self.transcript.note(self._again())
+                self.transcript.note(self._remedy(turn))
         elif run.reason == "length":
             params = self._keymap.name("params", Context.COMPOSER)
-            self.transcript.note(f"cut off at the token limit ({params} raises it)")
+            go_on = self._keymap.name("go_on", Context.PANES)
+            self.transcript.note(
+                f"cut off at the token limit ({params} raises it, {go_on} goes on)"
+            )
         self._show_state(self._ending(run))
 
-    def _again(self) -> str:
+    def _remedy(self, turn: Turn) -> str:
         leave = self._keymap.name("leave", Context.COMPOSER)
         again = self._keymap.name("regenerate", Context.PANES)
-        return f"{leave}, then {again}, sends the prompt again"
+        remedy = f"{leave}, then {again}, sends the prompt again"
+        if turn.can_go_on:
+            remedy += f", {self._keymap.name('go_on', Context.PANES)} continues the answer"
+        return remedy
 
     def keep_scroll(self) -> Callable[[], None]:
         """Note which line is on top; the returned function brings it back."""
