@@ -70,7 +70,7 @@ class SlotBuffers:
     def snapshot(self) -> list[Any] | None:
         return None
 
-    def restore(self, snapshot: list[Any]) -> None:
+    def restore(self, snapshot: list[Any], rows: Sequence[bool] | None = None) -> None:
         raise NotImplementedError("not advancing the row lengths undoes a forward")
 
     def _store(self, new: list[mx.array]) -> list[mx.array]:

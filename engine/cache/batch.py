@@ -45,9 +45,9 @@ class BatchCache:
     """A `RowCache` whose rows share buffers.
 
     After a forward each row may be advanced by less than was read. Attention layers need no more
-    than that. A model with recurrent ones needs `snapshot` before the forward, then `restore` and
-    a second forward over the tokens that count, which takes a plan that is `ragged` where the rows
-    count unequal numbers.
+    than that. A model with recurrent ones needs `snapshot` before the forward and `restore` of the
+    rows that are not advanced by all of it: they read the tokens that count once more, which takes
+    a plan that is `ragged` where the rows count unequal numbers.
     """
 
     def __init__(
@@ -110,11 +110,12 @@ class BatchCache:
         """What `restore` needs; references only, nothing is copied."""
         return [leaf.snapshot() for leaf in self._leaves]
 
-    def restore(self, snapshot: list[Any]) -> None:
-        """Undo every forward since the snapshot that was not advanced over."""
+    def restore(self, snapshot: list[Any], rows: Sequence[bool] | None = None) -> None:
+        """Undo every forward since the snapshot, for the marked rows or all; none of them may have
+        been advanced."""
         for leaf, before in zip(self._leaves, snapshot, strict=True):
             if before is not None:
-                leaf.restore(before)
+                leaf.restore(before, rows)
 
     def arrays(self) -> Sequence[mx.array]:
         return [array for leaf in self._leaves for array in leaf.arrays()]

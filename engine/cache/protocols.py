@@ -44,20 +44,22 @@ class LayerCache(Protocol):
     def snapshot(self) -> list[Any] | None:
         """What a forward replaces and not advancing doesn't undo; None where it undoes all."""
 
-    def restore(self, snapshot: list[Any]) -> None:
-        """Undo every forward since `snapshot()`; no row may have joined or left."""
+    def restore(self, snapshot: list[Any], rows: Sequence[bool] | None = None) -> None:
+        """Undo every forward since `snapshot()`, for the marked rows or all; no row may have joined
+        or left."""
 
 
 class RowCache(Protocol):
     """All layers' state for the rows that share a forward.
 
-    layers: what the model is given as its cache. rows: how long each row is; whoever runs the model
-    tells it the widths of a forward before (`rows.expect`, where they differ) and after
-    (`rows.advance`).
+    layers: what the model is given as its cache. context: a drafter's layers beside those. rows:
+    how long each row is; whoever runs the model tells it the widths of a forward before
+    (`rows.expect`, where they differ) and after (`rows.advance`).
     """
 
     rows: RowLengths
     layers: list[Any]
+    context: list[LayerCache]
 
     def append_empty(self) -> None:
         """Add a row that has read nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -72,8 +73,19 @@ class SlotArraysCache(ArraysCache):  # some models ask for the class
     def snapshot(self) -> list[Any] | None:
         return list(self.cache)
 
-    def restore(self, snapshot: list[Any]) -> None:
-        self.cache = list(snapshot)
+    def restore(self, snapshot: list[Any], rows: Sequence[bool] | None = None) -> None:
+        pairs = zip(self.cache, snapshot, strict=True)
+        self.cache = list(snapshot) if rows is None else [_mixed(*pair, rows) for pair in pairs]
+
+
+def _mixed(
+    after: mx.array | None, before: mx.array | None, restored: Sequence[bool]
+) -> mx.array | None:
+    """The state `before` in the rows to be restored, elsewhere the one `after`."""
+    if after is None:
+        return before
+    old = mx.zeros_like(after) if before is None else before
+    return mx.where(mx.array(restored).reshape(-1, *[1] * (after.ndim - 1)), old, after)
 
 
 def _blank(like: mx.array, rows: int) -> mx.array:

@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from engine.cache.protocols import LayerCache
 from engine.cache.rows import RowLengths
 
 
@@ -18,6 +19,7 @@ class SoloCache:
         """make: gives a fresh mlx-lm cache for every layer."""
         self.rows = RowLengths()
         self.layers = make()
+        self.context: list[LayerCache] = []
         self._make = make
 
     def append_empty(self) -> None:

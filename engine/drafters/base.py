@@ -60,10 +60,10 @@ class Drafter(Protocol):
         into the context behind a row's length is scratch.
         """
 
-    def promising(self, rows: Sequence[Row]) -> bool:
-        """Whether to wait for the rows' latest token in order to propose; their histories may lack
-        it. False lets the next step start without it."""
-        return True
+    def outlook(self, rows: Sequence[Row], limits: Sequence[int]) -> list[Draft] | None:
+        """As `propose`, but while the rows' latest token is still on its way, and at next to no
+        cost: what begins with that token. None where that can't be told without it."""
+        return None
 
     def verified(self, row: Row, draft: Draft, accepted: int) -> None:
         """The target checked a row's draft and picked its first `accepted` tokens too; the row has
