@@ -50,7 +50,7 @@ class Batch:
     @property
     def overlaps(self) -> bool:
         """Whether a step may be launched before the one before it was read."""
-        return not any(needs_sync(row.request.sampling) for row in self.rows)
+        return not any(row.grammar or needs_sync(row.request.sampling) for row in self.rows)
 
     def expect(self, rows: list[Row]) -> None:
         """Rows are being read that will join: make room for them a few layers at a time."""

@@ -114,7 +114,7 @@ class Loop:
         return min(max(round(left * self._budget.step / 1000), 1), 60)
 
     def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> Row:
-        row = Row.create(request, sink, self.model.tokenizer.backend, queued)
+        row = Row.create(request, sink, self.model.tokenizer, queued)
         self._rows[request.id] = row
         if self.failed:
             self._finish(row, FinishReason.ERROR, "the engine stopped after repeated failures")

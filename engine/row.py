@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.events import Phase
+from engine.grammar import Grammar
 from engine.pick import Pick
 from engine.sampling import Processor, processors
 from engine.text import RowText
@@ -22,7 +23,7 @@ from engine.types import (
 )
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Backend
+    from engine.models.tokenizer import Tokenizer
 
 
 @dataclass(slots=True, eq=False)
@@ -30,9 +31,10 @@ class Row:
     """Everything about one request lives here; batches are lists of rows. Engine thread only.
 
     read: prompt tokens whose K/V exist. launched: tokens picked by steps so far, those still in
-    flight included. tokens: generated tokens that came back. failure: what ends this row, and only
-    this row, at its next token. Times are on the engine's clock. _sent: characters sent. _scored:
-    log-probabilities not sent yet, each with the place in the text where its token begins.
+    flight included. grammar: one of the processors, if the answer has a form. tokens: generated
+    tokens that came back. failure: what ends this row, and only this row, at its next token. Times
+    are on the engine's clock. _sent: characters sent. _scored: log-probabilities not sent yet, each
+    with the place in the text where its token begins.
     """
 
     request: GenerationRequest
@@ -40,6 +42,7 @@ class Row:
     text: RowText
     queued: float
     processors: list[Processor] = field(default_factory=list)
+    grammar: Grammar | None = None
     phase: Phase = Phase.QUEUED
     slot: int | None = None
     cached: int = 0
@@ -54,10 +57,16 @@ class Row:
     _scored: list[tuple[int, Scored]] = field(default_factory=list)
 
     @classmethod
-    def create(cls, request: GenerationRequest, sink: Sink, backend: Backend, queued: float) -> Row:
-        row = cls(request, sink, RowText(backend, request.stop), queued)
+    def create(
+        cls, request: GenerationRequest, sink: Sink, tokenizer: Tokenizer, queued: float
+    ) -> Row:
+        row = cls(request, sink, RowText(tokenizer.backend, request.stop, tokenizer.shown), queued)
         try:
             row.processors = processors(request.sampling)
+            if request.form is not None:
+                matcher = tokenizer.guide.matcher(request.form.grammar)
+                row.grammar = Grammar(matcher, request.form.after)
+                row.processors.append(row.grammar)
         except Exception as error:
             row.failure = error
         return row
@@ -91,10 +100,14 @@ class Row:
             return FinishReason.STOP
         if scored is not None:
             self._scored.append((self.text.decoded, scored))
+        if self.grammar is not None:
+            self.grammar.take(token)
         text, stopped = self.text.push(token)
         self.send(text)
         if stopped:
             self._scored.clear()  # of tokens that begin in the stop string
+            return FinishReason.STOP
+        if self.grammar is not None and self.grammar.complete:
             return FinishReason.STOP
         return FinishReason.LENGTH if len(self.tokens) >= self.request.max_tokens else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ class Detokenizer:
     when generation ends, and raises on some byte sequences; both matter here.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, shown: Collection[int] = ()) -> None:
+        """shown: special tokens that are text all the same."""
         self._backend = backend
+        self._shown = shown
         self._tokens: list[int] = []
         self._context = 0  # decoding starts here, so that word-boundary rules see their left side
         self._sent = 0  # tokens before this one are already text
@@ -49,7 +52,10 @@ class Detokenizer:
         return text
 
     def _decode(self, tokens: list[int]) -> str:
-        return self._backend.decode(tokens, skip_special_tokens=True) if tokens else ""
+        return "".join(
+            self._backend.decode(list(run), skip_special_tokens=not shown)
+            for shown, run in groupby(tokens, self._shown.__contains__)
+        )
 
 
 class StopMatcher:
@@ -90,8 +96,9 @@ class StopMatcher:
 class RowText:
     """One row's text: tokens in, sendable text out."""
 
-    def __init__(self, backend: Backend, stops: Sequence[str]) -> None:
-        self._detokenizer = Detokenizer(backend)
+    def __init__(self, backend: Backend, stops: Sequence[str], shown: Collection[int] = ()) -> None:
+        """shown: special tokens that are text all the same."""
+        self._detokenizer = Detokenizer(backend, shown)
         self._stops = StopMatcher(stops)
         self.decoded = 0
         """Characters the tokens made so far, sendable or not: where the next token's begin."""

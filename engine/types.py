@@ -48,14 +48,23 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What an answer has to look like. grammar: llguidance's. after: tokens from which on it holds,
+    () for the whole answer."""
+
+    grammar: str
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One row's worth of work.
 
     id: unique, e.g. "chatcmpl-…". prompt: token ids, at least one. max_tokens: at least 1, already
     clamped to the context. stop: strings that end the answer and are not part of it. min_tokens:
     before so many, end-of-turn tokens don't end it. logprobs: alternatives to report with each
-    token's log-probability, None for neither. source: the label the live panel shows
-    (`X-Dspark-Source`).
+    token's log-probability, None for neither. form: what the answer is kept to; where nothing can
+    follow any more, it ends. source: the label the live panel shows (`X-Dspark-Source`).
     """
 
     id: str
@@ -65,6 +74,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     min_tokens: int = 0
     logprobs: int | None = None
+    form: Form | None = None
     source: str = ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from engine.models.errors import ModelError, TemplateError, one_line
+from engine.models.guide import Guide
+from engine.models.markup import Markup
 from engine.models.spelling import Speller
 
 __all__ = ["TemplateError", "Tokenizer"]
@@ -21,7 +23,8 @@ class Tokenizer:
 
     backend: the `tokenizers.Tokenizer`, for incremental decoding. eos: ids that end a turn.
     vocab_size: ids below it are known to the tokenizer and have a logit. spell: a token as text and
-    bytes.
+    bytes. markup: the tags its answers are written with. shown: special tokens that tags are made
+    of, so that they belong to an answer's text. guide: for answers of a given form.
     """
 
     def __init__(self, wrapped: TokenizerWrapper, logits: int | None = None) -> None:
@@ -38,6 +41,9 @@ class Tokenizer:
         known = max(backend.get_vocab(with_added_tokens=True).values()) + 1
         self.vocab_size = min(known, logits or known)
         self.spell = Speller(backend).spell
+        self.markup = Markup.of(wrapped)
+        self.shown = _shown(backend, self.markup) - self.eos
+        self.guide = Guide(backend, logits, self.eos)
         self._wrapped = wrapped
         self._prefix = _prefix(backend)
 
@@ -60,16 +66,25 @@ class Tokenizer:
         """Token ids of a raw prompt. special: after whatever the model wants before any text."""
         return [*self._prefix, *self._encode(text)] if special else self._encode(text)
 
-    def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
+    def chat(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        unfinished: bool = False,
+        tools: Sequence[dict[str, Any]] = (),
+        options: Mapping[str, Any] = {},
+    ) -> list[int]:
         """Token ids of the messages in the model's own format, ready for its answer.
 
-        unfinished: the last message is that answer's beginning, to be continued.
+        unfinished: the last message is that answer's beginning, to be continued. tools: in OpenAI's
+        form, for a template that `markup` says knows them. options: the template's own variables.
         Raises TemplateError when the template refuses them or the model has none.
         """
         ending = "continue_final_message" if unfinished else "add_generation_prompt"
+        given = {**options, "tools": list(tools)} if tools else options
         try:
             prompt = self._wrapped.apply_chat_template(
-                list(messages), tokenize=False, **{ending: True}
+                list(messages), **{**given, "tokenize": False, ending: True}
             )
         except Exception as error:  # a template is a program: it may fail in any way
             if not self.has_template:
@@ -104,3 +119,11 @@ def _prefix(backend: tokenizers.Tokenizer) -> list[int]:
     starts = range(len(with_specials) - len(plain) + 1)
     at = next((i for i in starts if with_specials[i : i + len(plain)] == plain), 0)
     return with_specials[:at]
+
+
+def _shown(backend: tokenizers.Tokenizer, markup: Markup) -> frozenset[int]:
+    """All special tokens where tags are made of such, for what stands in them is too; else none."""
+    added = backend.get_added_tokens_decoder().items()
+    special = {id: token.content for id, token in added if token.special}
+    tags = " ".join(markup.tags)
+    return frozenset(special) if any(text in tags for text in special.values()) else frozenset()

@@ -121,7 +121,7 @@ def test_what_the_neighbours_say_never_matters_bit_for_bit(model: LoadedModel) -
 def play(model: LoadedModel, tokens: list[int], eos: set[int], stop: tuple[str, ...]) -> Client:
     """A row that is handed these tokens."""
     client = Client(GenerationRequest("r", (1,), len(tokens), stop=stop, logprobs=0))
-    row = Row.create(client.request, client, model.tokenizer.backend, 0.0)
+    row = Row.create(client.request, client, model.tokenizer, 0.0)
     for token in tokens:
         reason = row.accept(token, eos, Scored(TokenLogprob(token, -1.0)))
         if reason is not None:
