@@ -180,7 +180,8 @@ class EngineLink:
         Where that one was given, the server may answer anything.
         """
 
-        for delay in chain(PROBE_DELAYS, repeat(PROBE_DELAYS[-1])):
+        delays = chain(PROBE_DELAYS, repeat(PROBE_DELAYS[-1]))
+        while True:
             try:
                 await self.client.models()
                 return await self.client.first_model()
@@ -189,8 +190,7 @@ class EngineLink:
                     return self.client.model
                 self.problem = str(error)
                 self.on_change()
-                await asyncio.sleep(delay)
-        raise AssertionError("it goes on trying")
+                await asyncio.sleep(next(delays))
 
     def _seen_from_outside(self, model: str) -> Snapshot:
         """What is known as an engine's state; what isn't is said as a capability."""
