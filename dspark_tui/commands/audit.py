@@ -16,8 +16,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from dspark_tui.setting import BATCH_LIMIT
 from dspark_tui.paths import tilde, write_atomically
+from dspark_tui.setting import BATCH_LIMIT
 
 if TYPE_CHECKING:
     from engine.events import Progress
