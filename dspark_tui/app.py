@@ -126,6 +126,9 @@ class DsparkApp(ThemedApp):
     async def on_session_chosen(self, message: SessionChosen) -> None:
         """Show another session in a workbench of its own; the engines stay."""
         choice, old = message.choice, self.workbench
+        if choice.workspace is not None and self._workspaces.in_use(choice.workspace):
+            self.notify("that session is open in another window", severity="warning")
+            return
         await old.runs.close()
         old.keep()
         if choice.workspace is None:
@@ -133,7 +136,7 @@ class DsparkApp(ThemedApp):
         else:
             opened = await asyncio.to_thread(self._workspaces.open, choice.workspace)
         if opened is None:
-            self.notify("that session is open in another window", severity="warning")
+            self.notify("that session is gone", severity="warning")
             return
         self.workbench = self._workbench_for(opened)
         await self.switch_screen(self.workbench)

@@ -27,7 +27,7 @@ class Saver:
         self._store = self._thread.submit(Store.open, path).result()
         self._unsaved: dict[tuple[type[Row], int], Row] = {}
         self._lock = Lock()
-        self._closing = False
+        self._write_waits = self._closing = False
         self.trouble = ""
 
     @property
@@ -42,10 +42,10 @@ class Saver:
     def save(self, rows: Iterable[Row]) -> None:
         """Have the rows written soon, all together. Of two states of a row the later one counts."""
         with self._lock:
-            waiting = bool(self._unsaved)
             self._unsaved.update({(type(row), row.id): row for row in rows})
-        if self._unsaved and not waiting:
-            self._thread.submit(self._write)
+            if self._unsaved and not self._write_waits:
+                self._write_waits = True
+                self._thread.submit(self._write)
 
     def now(self, work: Callable[[Store], T]) -> T:
         """Do it and wait for the result: for before the first frame and after the last."""
@@ -77,7 +77,7 @@ class Saver:
 
     def _write(self) -> None:
         with self._lock:
-            rows, self._unsaved = self._unsaved, {}
+            rows, self._unsaved, self._write_waits = self._unsaved, {}, False
         try:
             self._store.save(rows.values())
             self.trouble = ""
@@ -97,8 +97,6 @@ class Saver:
     def _tidy(self, *, first: bool) -> None:
         try:
             if self._store.tidy(first=first) and not self._closing:
-                self._thread.submit(
-                    self._tidy, first=False
-                )  # behind what has come to wait meanwhile
+                self._thread.submit(self._tidy, first=False)  # what waits by now goes first
         except sqlite3.Error as error:
             log.warning("the index is not tidied: %s", error)

@@ -14,7 +14,7 @@ from dspark_tui.journal import Journal
 from dspark_tui.params import PaneParams
 from dspark_tui.saver import Saver
 from dspark_tui.session import HISTORY_KEPT, Session, Target
-from dspark_tui.store_rows import Stored, WorkspaceRow
+from dspark_tui.store_rows import WorkspaceRow
 from dspark_tui.turns import new_id
 from dspark_tui.workspace import View, restored
 
@@ -68,8 +68,9 @@ class Workspaces:
     def begin(self, panes: Iterable[PaneParams], target: Target) -> Opened:
         """A new one; it gets a place on disk once something is said in it."""
         workspace = WorkspaceRow(new_id(), "", time.time(), "")
-        self._hold(workspace.id)
-        return self._opened(Session(panes, target), View(), workspace)
+        self._hold(self._lock_of(workspace.id))
+        session = Session(panes, target)
+        return self._opened(session, View(), Journal(self.saver, session, workspace))
 
     def latest(self) -> Opened | None:
         """The one used last; None if there is none or another instance has it."""
@@ -77,11 +78,19 @@ class Workspaces:
         return None if id is None else self.open(id)
 
     def open(self, id: int) -> Opened | None:
-        """The one with that id instead of the present one; None if another instance has it."""
-        if not self._hold(id):
+        """The one with that id instead of the present one; None if another instance has it, or it
+        is gone."""
+        try:
+            lock = self._lock_of(id)
+        except BlockingIOError:
             return None
         stored = self.saver.now(lambda store: store.load(id))
-        return None if stored is None else self._restored(stored)
+        if stored is None:
+            return None
+        self._hold(lock)
+        session, view = restored(stored)
+        journal = Journal.of_stored(self.saver, session, stored.workspace)
+        return self._opened(session, view, journal)
 
     def in_use(self, id: int) -> bool:
         """Does some instance have it open?"""
@@ -107,29 +116,27 @@ class Workspaces:
         self.saver.close()
         self._release()
 
-    def _restored(self, stored: Stored) -> Opened:
-        session, view = restored(stored)
-        opened = self._opened(session, view, stored.workspace)
-        journal = Journal.of_stored(self.saver, session, stored.workspace)
-        return Opened(opened.session, view, journal)
-
-    def _opened(self, session: Session, view: View, workspace: WorkspaceRow) -> Opened:
+    def _opened(self, session: Session, view: View, journal: Journal) -> Opened:
         session.history = self.saver.now(lambda store: store.prompts())[-HISTORY_KEPT:]
-        return Opened(session, view, Journal(self.saver, session, workspace))
+        return Opened(session, view, journal)
 
-    def _hold(self, id: int) -> bool:
-        """Have it to ourselves, and the one before no longer. False if somebody has it."""
+    def _lock_of(self, id: int) -> Lock | None:
+        """None where nothing is kept anyway. Raises BlockingIOError if another instance has it."""
+        if not self.saver.writable:
+            return None
         try:
-            lock = Lock(self._locks / str(id)) if self.saver.writable else None
+            return Lock(self._locks / str(id))
         except BlockingIOError:
-            return False
+            raise
         except OSError as error:
             log.warning("no lock for session %d: %s", id, error)
-            lock = None
-        self.saver.now(lambda _: None)  # what was said in the one before is on disk now
+            return None
+
+    def _hold(self, lock: Lock | None) -> None:
+        """Hold this one instead of the one before, of which all is on disk then."""
+        self.saver.now(lambda _: None)
         self._release()
         self._lock = lock
-        return True
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -7,7 +7,6 @@ from textual.message import Message
 from dspark_tui.pastes import Draft
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
-from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.pane_grid import Layout
 from dspark_tui.workspace import every_turn
 from dspark_tui.workspaces import Choice, Opened, Workspaces
@@ -29,7 +28,6 @@ class Keeping(Desk):
 
     opened: Opened
     workspaces: Workspaces
-    panel_mode: Mode | None
     _trouble = ""
     _draft_key = ""
 
