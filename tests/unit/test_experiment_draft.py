@@ -86,7 +86,7 @@ def test_what_is_wrong_is_one_line(table: Path, draft: str, name: str, line: str
 
 def test_panes_on_several_engines_are_refused() -> None:
     panes = (*PANES, Conversation(4, PaneParams(engine="other")))
-    with pytest.raises(FileError, match="^draft: engine is not the same in all panes"):
+    with pytest.raises(FileError, match=r"^draft: engine is not the same in all panes"):
         from_draft("hi", panes, None, "zip")
     assert from_draft("hi", panes[2:], None, "zip").count == 1
 

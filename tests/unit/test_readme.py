@@ -46,7 +46,8 @@ def test_the_example_experiment_loads(tmp_path: Path) -> None:
     (text,) = (block for block in blocks("toml") if "[[prompt]]" in block)
     path = tmp_path / "experiment.toml"
     path.write_text(text)
-    assert experiment_file.load(path).size == "2 prompts x 4 inputs x 2 parameter sets = 16 requests"
+    size = "2 prompts x 4 inputs x 2 parameter sets = 16 requests"
+    assert experiment_file.load(path).size == size
 
 
 @pytest.mark.parametrize(
