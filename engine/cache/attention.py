@@ -16,18 +16,19 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import create_attention_mask
 
-from engine.cache.protocols import Content
+from engine.cache.protocols import Content, LayerMemory
 from engine.cache.rows import RowLengths
 
 LENGTH_STEP = 256
-"""Buffers grow to a multiple of this many tokens."""
+"""Buffers grow by at least this many tokens."""
 
 
 class SlotBuffers:
     """Arrays [row capacity, kv heads, token capacity, any], written at each row's own length.
 
     Zeros until written (masked garbage may be anything finite: a NaN would leak through the
-    softmax). Both capacities grow in steps; rows beyond `len(rows)` are scratch.
+    softmax). Both capacities go in steps that depend on nothing but the rows (`row_step`,
+    `token_step`); rows beyond `len(rows)` are scratch.
     """
 
     def __init__(self, rows: RowLengths) -> None:
@@ -41,6 +42,9 @@ class SlotBuffers:
 
     def content(self, row: int, length: int) -> Content:
         return [buffer[row, :, :length] for buffer in self.buffers]
+
+    def cut(self, content: Content, length: int, to: int) -> Content | None:
+        return [array[:, :to] for array in content]
 
     def append(self, content: Content, length: int) -> None:
         if not content:
@@ -59,6 +63,15 @@ class SlotBuffers:
     def clear(self) -> None:
         self.buffers = []
 
+    def shrink(self) -> None:
+        if not self.buffers:
+            return
+        have_rows, _, have_tokens, _ = self.buffers[0].shape
+        rows = min(row_step(len(self.rows)), have_rows)
+        tokens = min(token_step(self.rows.longest + 1), have_tokens)
+        if 2 * rows <= have_rows or 2 * tokens <= have_tokens:
+            self.buffers = [mx.contiguous(buffer[:rows, :, :tokens]) for buffer in self.buffers]
+
     def make_room(self, rows: int, tokens: int) -> bool:
         before = self.buffers
         self._reserve(rows, tokens, before)
@@ -66,6 +79,10 @@ class SlotBuffers:
 
     def arrays(self) -> list[mx.array]:
         return self.buffers
+
+    def memory(self) -> LayerMemory:
+        places = self.buffers[0].shape[0] * self.buffers[0].shape[2]
+        return LayerMemory(per_token=sum(buffer.nbytes for buffer in self.buffers) // places)
 
     def snapshot(self) -> list[Any] | None:
         return None
@@ -163,13 +180,10 @@ def _grown(buffer: mx.array | None, rows: int, tokens: int, like: mx.array) -> m
     have_rows, have_tokens = (0, 0) if buffer is None else (buffer.shape[0], buffer.shape[2])
     if rows <= have_rows and tokens <= have_tokens and buffer is not None:
         return buffer
-    if tokens > have_tokens:
-        # A quarter more than asked keeps the copying linear over a long answer.
-        tokens = token_step(max(tokens, have_tokens + have_tokens // 4))
     shape = (
-        _row_step(max(rows, have_rows)),
+        max(row_step(rows), have_rows),
         like.shape[1],
-        max(tokens, have_tokens),
+        max(token_step(tokens), have_tokens),
         like.shape[3],
     )
     grown = mx.zeros(shape, dtype=like.dtype)
@@ -178,9 +192,16 @@ def _grown(buffer: mx.array | None, rows: int, tokens: int, like: mx.array) -> m
     return grown
 
 
-def _row_step(rows: int) -> int:
-    return 1 << (rows - 1).bit_length()
+def row_step(rows: int) -> int:
+    """The row capacity for so many rows: 1, 2, 3, 4, 6, 8, 12, 16, ..."""
+    step = 1 << max(rows.bit_length() - 2, 0)
+    return -(-rows // step) * step
 
 
 def token_step(tokens: int) -> int:
-    return -(-tokens // LENGTH_STEP) * LENGTH_STEP
+    """The token capacity for so many tokens.
+
+    Steps grow with the length, so that all copying over a long answer stays linear in it.
+    """
+    step = max(LENGTH_STEP, 1 << max(tokens.bit_length() - 3, 0))
+    return -(-tokens // step) * step

@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
 from engine.cache.attention import SlotKVCache
-from engine.cache.protocols import Content, LayerCache
+from engine.cache.protocols import Content, LayerCache, LayerMemory
 from engine.cache.quantized import SlotQuantizedKVCache
 from engine.cache.recurrent import SlotArraysCache
 from engine.cache.rows import RowLengths
@@ -33,6 +33,10 @@ class CachedRow:
 
     length: int
     layers: list[Content]
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for content in self.layers for array in content)
 
     def detach(self) -> CachedRow:
         """An evaluated copy, which keeps nothing else alive."""
@@ -64,6 +68,11 @@ class BatchCache:
         self._leaves += self.context
 
     @property
+    def cuttable(self) -> bool:
+        """Whether every prefix of a row can be had back from it, however long it is."""
+        return all(type(leaf) in (SlotKVCache, SlotQuantizedKVCache) for leaf in self._leaves)
+
+    @property
     def recurrent(self) -> bool:
         """Whether taking tokens back needs a snapshot."""
         return any(leaf.snapshot() is not None for leaf in self._leaves)
@@ -85,6 +94,15 @@ class BatchCache:
         length = self.rows.lengths[index]
         return CachedRow(length, [leaf.content(index, length) for leaf in self._leaves])
 
+    def cut(self, row: CachedRow, to: int) -> CachedRow | None:
+        """The first `to` tokens of a row, as views; None where a layer can't go back to them."""
+        layers = []
+        for leaf, content in zip(self._leaves, row.layers, strict=True):
+            if (kept := leaf.cut(content, row.length, to)) is None:
+                return None
+            layers.append(kept)
+        return CachedRow(to, layers)
+
     def remove(self, row: int) -> None:
         last = len(self.rows) - 1
         if row != last:
@@ -99,6 +117,8 @@ class BatchCache:
             else:
                 leaf.clear()
         self.rows.remove(row)
+        for leaf in self._leaves:
+            leaf.shrink()
 
     def make_room(self, rows: int, tokens: int, layers: int) -> None:
         for leaf in self._leaves:
@@ -116,6 +136,10 @@ class BatchCache:
         for leaf, before in zip(self._leaves, snapshot, strict=True):
             if before is not None:
                 leaf.restore(before, rows)
+
+    def memory(self) -> list[LayerMemory]:
+        """What a row takes in each layer, once there is one that has read something."""
+        return [leaf.memory() for leaf in self._leaves]
 
     def arrays(self) -> Sequence[mx.array]:
         return [array for leaf in self._leaves for array in leaf.arrays()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -11,6 +12,16 @@ from engine.cache.rows import RowLengths
 
 Content = list[mx.array]
 """One layer's share of one row: arrays without a row axis, of any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMemory:
+    """Bytes one row takes in one layer. fixed: however long it is. per_token: for each token it
+    has room for, of which the layer keeps at most `most`."""
+
+    fixed: int = 0
+    per_token: int = 0
+    most: int | None = None
 
 
 class LayerCache(Protocol):
@@ -22,6 +33,10 @@ class LayerCache(Protocol):
 
     def content(self, row: int, length: int) -> Content:
         """A row that holds `length` tokens, as views of this cache's arrays."""
+
+    def cut(self, content: Content, length: int, to: int) -> Content | None:
+        """What a row of `length` tokens held when it had the first `to` of them, as views; None
+        where that can't be had back."""
 
     def append(self, content: Content, length: int) -> None:
         """Add a row behind the last one. Empty content: a row that has read nothing."""
@@ -35,11 +50,17 @@ class LayerCache(Protocol):
     def clear(self) -> None:
         """Give the arrays back."""
 
+    def shrink(self) -> None:
+        """Give room back, where the rows that stay leave half of it or more unused."""
+
     def make_room(self, rows: int, tokens: int) -> bool:
         """Grow for what is about to join; whether there was anything to do."""
 
     def arrays(self) -> Sequence[mx.array]:
         """For evaluation."""
+
+    def memory(self) -> LayerMemory:
+        """What a row takes, once there is one that has read something."""
 
     def snapshot(self) -> list[Any] | None:
         """What a forward replaces and not advancing doesn't undo; None where it undoes all."""

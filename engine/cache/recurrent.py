@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache
 
-from engine.cache.protocols import Content
+from engine.cache.protocols import Content, LayerMemory
 from engine.cache.rows import RowLengths
 
 
@@ -47,6 +47,9 @@ class SlotArraysCache(ArraysCache):  # some models ask for the class
     def content(self, row: int, length: int) -> Content:
         return [state[row] for state in self.arrays()]
 
+    def cut(self, content: Content, length: int, to: int) -> Content | None:
+        return content if to == length else None
+
     def append(self, content: Content, length: int) -> None:
         if not content and not self.arrays():
             return
@@ -64,11 +67,17 @@ class SlotArraysCache(ArraysCache):  # some models ask for the class
     def clear(self) -> None:
         self.cache = [None] * len(self.cache)
 
+    def shrink(self) -> None:
+        """Nothing to do: there is never a row too many."""
+
     def make_room(self, rows: int, tokens: int) -> bool:
         return False
 
     def arrays(self) -> list[mx.array]:
         return [state for state in self.cache if state is not None]
+
+    def memory(self) -> LayerMemory:
+        return LayerMemory(fixed=sum(state.nbytes // len(state) for state in self.arrays()))
 
     def snapshot(self) -> list[Any] | None:
         return list(self.cache)
@@ -85,7 +94,7 @@ def _mixed(
     if after is None:
         return before
     old = mx.zeros_like(after) if before is None else before
-    return mx.where(mx.array(restored).reshape(-1, *[1] * (after.ndim - 1)), old, after)
+    return mx.where(mx.array(list(restored)).reshape(-1, *[1] * (after.ndim - 1)), old, after)
 
 
 def _blank(like: mx.array, rows: int) -> mx.array:

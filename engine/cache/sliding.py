@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import create_attention_mask
 
 from engine.cache.attention import SlotKVCache, token_step
-from engine.cache.protocols import Content
+from engine.cache.protocols import Content, LayerMemory
 from engine.cache.rows import RowLengths
 
 
@@ -51,12 +52,20 @@ class SlotRotatingKVCache(SlotKVCache):
         return super().update_and_fetch(keys, values)
 
     def content(self, row: int, length: int) -> Content:
-        """The latest tokens in their order, as many as the ring holds of them."""
-        spans = self._spans(max(length - self.period, 0), length)
+        """The latest tokens in their order, as many as later ones can see."""
+        spans = self._spans(max(length - self.window, 0), length)
         return [
             mx.concatenate([buffer[row, :, low:high] for low, high in spans], axis=1)
             for buffer in self.buffers
         ]
+
+    def cut(self, content: Content, length: int, to: int) -> Content | None:
+        # Beyond the window, what an earlier token saw is gone.
+        uncut = to == length or length <= self.window
+        return super().cut(content, length, to) if uncut else None
+
+    def memory(self) -> LayerMemory:
+        return replace(super().memory(), most=token_step(self.window + 1))
 
     def put(self, row: int, content: Content, length: int) -> None:
         for buffer, array in zip(self.buffers, content, strict=True):

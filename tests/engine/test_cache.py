@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_room_made_ahead_changes_nothing_but_capacity() -> None:
     cache.make_room(rows=1, tokens=30, layers=1)
     roomy = cache.layers[0].keys
     assert roomy is not None
-    assert (roomy.shape[0], roomy.shape[2]) == (4, 32)
+    assert (roomy.shape[0], roomy.shape[2]) == (3, 32)
     written(cache, [1, 1], references)
     assert cache.layers[0].keys.shape == roomy.shape
     cache.make_room(rows=1, tokens=30, layers=1)
@@ -153,3 +154,38 @@ def test_the_model_sees_an_ordinary_cache(tiny_folder: Path) -> None:
     for row, prompt in enumerate(prompts):
         alone = model(mx.array([prompt]))
         assert mx.allclose(together[row, : len(prompt)], alone[0], atol=1e-4)
+
+
+def test_buffers_shrink_when_a_long_row_leaves() -> None:
+    cache, references = BatchCache(OneLayer()), [KVCache(), KVCache(), KVCache()]
+    for _ in references:
+        cache.append_empty()
+    written(cache, [3, 40, 5], references)
+    cache.remove(1)
+    references[1] = references.pop()
+    keys = cache.layers[0].keys
+    assert (keys.shape[0], keys.shape[2]) == (2, 8)
+    written(cache, [1, 2], references)
+
+
+def test_a_row_can_be_cut_to_what_it_began_with() -> None:
+    cache, reference = BatchCache(OneLayer()), KVCache()
+    cache.append_empty()
+    written(cache, [9], [reference])
+    cut = cache.cut(cache.row(0), 6)
+    assert cut is not None
+    assert cut.length == 6
+    assert mx.array_equal(cut.layers[0][0], reference.keys[0, :, :6])
+
+
+def test_copying_stays_linear_however_long_an_answer_gets() -> None:
+    cache = BatchCache(OneLayer())
+    cache.append_empty()
+    capacities = []
+    for _ in range(3000):
+        cache.layers[0].update_and_fetch(*kv(1, 1))
+        cache.rows.advance([1])
+        capacities.append(cache.layers[0].keys.shape[2])
+    copied = sum(before for before, now in itertools.pairwise(capacities) if now > before)
+    assert copied < 8 * 3000
+    assert capacities[-1] < 1.25 * 3000
