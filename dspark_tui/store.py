@@ -31,6 +31,9 @@ FOUND_AT_MOST = 100
 INDEXED_LENGTH = 3
 """Characters a word must have for the index to know where it is."""
 
+UNINDEXED_LOOKED_AT = 20_000
+"""Latest turns that are read for words too short for the index."""
+
 TIDY_PAGES = 200
 """Of the index, merged at a time: what is to be saved waits meanwhile."""
 
@@ -202,6 +205,9 @@ class Store:
         if indexed:  # the index hands its rows out newest first, so that the limit ends the work
             source, order = "words as i cross join turns as t on t.id = i.rowid", "i.rowid"
             conditions.append("i.words match ?")
+        else:
+            oldest = f"select id from turns order by id desc limit 1 offset {UNINDEXED_LOOKED_AT}"
+            conditions.append(f"t.id > coalesce(({oldest}), 0)")
         conditions += ["instr(lower(t.prompt || ' ' || t.answer), lower(?))"] * len(others)
         phrases = " ".join('"' + word.replace('"', '""') + '"' for word in indexed)
         rows = self._db.execute(

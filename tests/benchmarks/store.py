@@ -90,7 +90,7 @@ def measure(path: Path) -> None:
     timed("open and load the latest", lambda: store.load(store.latest() or 0))
     timed("list all sessions", store.listed)
     timed("earlier prompts", store.prompts)
-    for text in (RARE, "the", "e", "ta oin", "no such words at all"):
+    for text in (RARE, "the", "e", "zq", "ta oin", "no such words at all"):
         timed(f"search {text!r}", partial(store.search, text))
     timed("delete a session", lambda: store.delete_workspace(3))
     timed("begin to tidy the index after it", lambda: store.tidy(first=True))
