@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from dspark_tui.widgets.lightmark import Mark
+from dspark_tui.widgets.lightmark import Mark, Run
 from dspark_tui.widgets.lines import Line
 from dspark_tui.widgets.mark_styles import MarkStyles
 
 LINES_KEPT = 128
+
+
+@dataclass(slots=True)
+class PaintedLine:
+    """A line's meaning, and those of its rows that were in sight, since a line may be huge."""
+
+    runs: list[Run]
+    filler: Mark
+    rows: dict[int, Strip] = field(default_factory=dict)
 
 
 class LinePainter:
@@ -18,22 +31,25 @@ class LinePainter:
 
     def __init__(self, styles: MarkStyles) -> None:
         self._marks = styles
-        self._strips: dict[int, list[Strip]] = {}
+        self._painted: dict[int, PaintedLine] = {}
         self._styles: dict[tuple[Mark, tuple[Mark, ...]], Style] = {}
 
     def forget_from(self, line: int) -> None:
         """Lines from this number on have changed."""
-        for number in [number for number in self._strips if number >= line]:
-            del self._strips[number]
+        for number in [number for number in self._painted if number >= line]:
+            del self._painted[number]
 
-    def strips(self, number: int, line: Line, first_row: int, width: int) -> list[Strip]:
-        """The rows of line `number`, each knowing its place for the mouse's selection."""
-        strips = self._strips.get(number)
-        if strips is None:
-            if len(self._strips) >= LINES_KEPT:
-                del self._strips[next(iter(self._strips))]  # the one painted longest ago
-            strips = self._strips[number] = self._paint(line, first_row, width)
-        return strips
+    def strip(self, number: int, line: Line, part: int, row: int, width: int) -> Strip:
+        """Row `part` of line `number`; it knows its place, `row`, for the mouse's selection."""
+        painted = self._painted.get(number)
+        if painted is None:
+            if len(self._painted) >= LINES_KEPT:
+                del self._painted[next(iter(self._painted))]  # the one painted longest ago
+            painted = self._painted[number] = PaintedLine(line.runs, line.filler)
+        if part not in painted.rows:
+            strip = self._paint(line, painted, part, width)
+            painted.rows[part] = strip.apply_offsets(0, row)
+        return painted.rows[part]
 
     def style(self, mark: Mark, within: tuple[Mark, ...] = ()) -> Style:
         if (mark, within) not in self._styles:
@@ -44,19 +60,15 @@ class LinePainter:
         """The style of a sign that is no text."""
         return self._marks.base + self._marks.role(role)
 
-    def _paint(self, line: Line, first_row: int, width: int) -> list[Strip]:
-        runs, filler, blank = line.runs, self.style(line.filler), self.style(Mark.TEXT)
-        strips = []
-        for number, (start, end) in enumerate(line.rows):
-            segments = [Segment(line.hang, self.style(Mark.SIGN))] if number and line.hang else []
-            for run in runs:
-                text = line.drawn[max(run.start, start) : min(run.end, end)]
-                if text:
-                    segments.append(Segment(text, self.style(run.mark, run.within)))
-            strip = Strip(segments).adjust_cell_length(width, filler)
-            strip = strip.adjust_cell_length(width + 1, blank)
-            strips.append(strip.apply_offsets(0, first_row + number))
-        return strips
+    def _paint(self, line: Line, painted: PaintedLine, part: int, width: int) -> Strip:
+        start, end = line.rows[part]
+        segments = [Segment(line.hang, self.style(Mark.SIGN))] if part and line.hang else []
+        first = bisect_right(painted.runs, start, key=lambda run: run.end)
+        for run in takewhile(lambda run: run.start < end, islice(painted.runs, first, None)):
+            text = line.drawn[max(run.start, start) : min(run.end, end)]
+            segments.append(Segment(text, self.style(run.mark, run.within)))
+        strip = Strip(segments).adjust_cell_length(width, self.style(painted.filler))
+        return strip.adjust_cell_length(width + 1, self.style(Mark.TEXT))
 
 
 def highlighted(strip: Strip, start: int, end: int, style: Style) -> Strip:

@@ -267,7 +267,7 @@ class Transcript(ScrollView):
         if row >= text.height:
             return Strip.blank(self.size.width, painter.style(Mark.TEXT))
         number, part = text.find(row)
-        strip = painter.strips(number, text.lines[number], row - part, text.width)[part]
+        strip = painter.strip(number, text.lines[number], part, row, text.width)
         span = None if self._selection is None else self._selection.get_span(row)
         if span is not None:
             style = self.screen.get_component_rich_style("screen--selection")

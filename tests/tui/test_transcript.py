@@ -359,6 +359,10 @@ async def test_only_rows_in_view_are_styled(monkeypatch: pytest.MonkeyPatch) -> 
         await pilot.pause()
         assert 0 < len(drawn) <= 2 * view.size.height
         assert drawn[-1] == "line 499"
+        drawn.clear()
+        view.append("\n" + "word " * 100_000)
+        await pilot.pause()
+        assert 0 < len(drawn) <= 2 * view.size.height
 
 
 async def test_a_selection_is_source_text_without_soft_breaks() -> None:
