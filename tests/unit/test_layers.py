@@ -32,10 +32,16 @@ PURE = (
     "params",
     "paths",
     "player",
+    "request_record",
     "session",
     "state",
+    "store",
+    "store_rows",
+    "store_schema",
+    "turns",
     "wrap",
     "widths",
+    "workspace",
 )
 
 
