@@ -104,6 +104,7 @@ class Conversation:
         for turn in self.turns:
             parent = copies[-1] if copies else None
             copy = replace(turn, id=new_id(), parent=parent, origin=Origin.SENT, children=[])
+            copy.requests = [replace(record, id=new_id()) for record in turn.requests]
             copies.append(copy)
             if parent is not None:
                 parent.children.append(copy)

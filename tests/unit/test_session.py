@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.request_record import RequestRecord
 from dspark_tui.session import Conversation, Session, Target, TurnStatus
 from dspark_tui.turns import Origin
 
@@ -81,7 +82,11 @@ def test_a_copied_branch_shares_nothing_with_its_source() -> None:
     pane = Conversation(1, PaneParams())
     for prompt in ("one", "two"):
         answered(pane, prompt, "an answer", TurnStatus.DONE)
+    pane.turns[0].requests.append(RequestRecord(5, tokens=3))
     copies = pane.copied_turns()
+    (record,) = copies[0].requests
+    assert record.tokens == 3
+    assert record.id != 5
     assert [turn.prompt for turn in copies] == ["one", "two"]
     assert copies[1].parent is copies[0]
     assert copies[0].children == [copies[1]]
