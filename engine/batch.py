@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Sequence
 
 import mlx.core as mx
 
 from engine.bus import Clock
-from engine.cache import CachePlan
+from engine.cache import BatchCache, CachePlan
+from engine.drafters.base import Draft, Drafter
 from engine.logprobs import Scores
 from engine.penalties import penalised
+from engine.pick import Pick
 from engine.prefill import Group
 from engine.row import Row
 from engine.sampling import needs_sync, sample
-from engine.types import Scored
+from engine.step import Step, Verify
 
 LAYERS_A_TURN = 3
 """Layers whose buffers grow between two steps, ahead of a row that will join."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A decode step whose tokens may still be under way. tokens: uint32 [rows], in `rows` order.
-    scores: for the rows that asked."""
-
-    rows: list[Row]
-    tokens: mx.array
-    scores: Scores | None
-    launched_at: float
-
-    def read(self) -> list[tuple[int, Scored | None]]:
-        """Wait for the tokens."""
-        tokens = cast(list[int], self.tokens.tolist())
-        scored = self.scores.read(tokens) if self.scores else [None] * len(tokens)
-        return list(zip(tokens, scored, strict=True))
 
 
 class Batch:
@@ -82,17 +66,92 @@ class Batch:
             return None
         launched_at = self._clock.now()
         inputs = self._inputs()
+        logits = self._caches.forward(inputs, self._cache)[:, -1]
         picks = [row.pick() for row in self.rows]
-        logits = self._processed(self._caches.forward(inputs, self._cache)[:, -1])
-        logits = penalised(logits, picks, inputs[:, 0])
-        tokens = sample(logits, picks)
-        scores = Scores.of(logits, tokens, [row.request.logprobs for row in self.rows])
-        mx.async_eval(tokens, scores.arrays if scores else [])
+        tokens, scores = self._choose(logits, self.rows, picks, inputs[:, 0])
         self._cache.rows.advance([1] * len(self.rows))
         for row in self.rows:
             row.launched += 1
         self._latest = Step(list(self.rows), tokens, scores, launched_at)
         return self._latest
+
+    def verify(self, drafts: Sequence[Draft]) -> Verify:
+        """Start a step over every row's unread tokens and its draft. No step is in flight."""
+        launched_at = self._clock.now()
+        reads = [
+            [*unread, *draft.tokens] for unread, draft in zip(self._unread(), drafts, strict=True)
+        ]
+        widths = [len(read) for read in reads]
+        width = max(widths)
+        padded = mx.array([read + [0] * (width - len(read)) for read in reads], dtype=mx.uint32)
+        cache = self._shared
+        cache.rows.expect(widths)
+        before = cache.snapshot()
+        logits = self._caches.forward(padded, cache)
+        rows: list[Row] = []
+        places: list[int] = []
+        picks: list[Pick] = []
+        for index, (row, draft) in enumerate(zip(self.rows, drafts, strict=True)):
+            rows += [row] * (len(draft) + 1)
+            last = index * width + widths[index]
+            places += range(last - len(draft) - 1, last)
+            picks += row.picks_along(draft.tokens)
+        logits = logits.reshape(-1, logits.shape[-1])
+        if len(places) < logits.shape[0]:
+            logits = logits[mx.array(places)]
+        tokens, scores = self._choose(logits, rows, picks, padded.reshape(-1)[mx.array(places)])
+        self._latest = None
+        return Verify(list(self.rows), tokens, scores, launched_at, drafts, widths, before)
+
+    def keep(self, step: Verify, taken: Sequence[int]) -> None:
+        """Count what was read in a verify step whose rows took so many tokens of theirs.
+
+        A recurrent state can't drop a part of what it read. Such a row goes back to where it was
+        and reads what counts together with its next draft: that costs a wider forward where it
+        would else take one more.
+        """
+        wrong = [
+            len(draft) + 1 - max(count, 1) for draft, count in zip(step.drafts, taken, strict=True)
+        ]
+        read = [width - drop for width, drop in zip(step.widths, wrong, strict=True)]
+        cache = self._shared
+        if cache.recurrent and any(wrong):
+            cache.restore(step.before, [drop > 0 for drop in wrong])
+            read = [0 if drop else width for width, drop in zip(read, wrong, strict=True)]
+        cache.rows.advance(read)
+        for row in step.rows:
+            row.launched = len(row.tokens)
+
+    def propose(self, drafter: Drafter, limits: Sequence[int]) -> list[Draft]:
+        """The drafter's proposals for the rows."""
+        return drafter.propose(self.rows, limits, self._shared)
+
+    def unread(self) -> list[int]:
+        """How many tokens of each row its next forward has to read. No step is in flight."""
+        return [len(tokens) for tokens in self._unread()]
+
+    @property
+    def _shared(self) -> BatchCache:
+        """The cache, of rows that can share a forward: others never see a draft."""
+        assert isinstance(self._cache, BatchCache)
+        return self._cache
+
+    def _unread(self) -> list[list[int]]:
+        lengths = self._cache.rows.lengths
+        return [row.after(length) for row, length in zip(self.rows, lengths, strict=True)]
+
+    def _choose(
+        self, logits: mx.array, rows: Sequence[Row], picks: Sequence[Pick], newest: mx.array
+    ) -> tuple[mx.array, Scores | None]:
+        """Start choosing a token from each of the logits [picks, vocabulary]. rows, newest: whose
+        they are and which token they come from."""
+        logits = penalised(self._processed(logits, rows), picks, newest)
+        tokens = sample(logits, picks)
+        scores = Scores.of(logits, tokens, [row.request.logprobs for row in rows])
+        # A drafter's layers hang on nothing that is chosen: unasked, they would only be noted down.
+        beside = [layer.arrays() for layer in self._cache.context]
+        mx.async_eval(tokens, scores.arrays if scores else [], beside)
+        return tokens, scores
 
     def _inputs(self) -> mx.array:
         """[rows, 1]: each row's latest token, taken from the step in flight without reading it."""
@@ -107,15 +166,15 @@ class Batch:
                 sources.append(place[row])
             else:
                 sources.append(len(place) + len(known))
-                known.append(row.request.prompt[-1])
+                known.append(row.newest)
         tokens = mx.array(known, dtype=mx.uint32)
         if latest is not None:
             tokens = mx.concatenate([latest.tokens, tokens]) if known else latest.tokens
         return tokens[mx.array(sources)][:, None]
 
-    def _processed(self, logits: mx.array) -> mx.array:
+    def _processed(self, logits: mx.array, rows: Sequence[Row]) -> mx.array:
         """Run the rows' processors; a row whose processor raises fails alone."""
-        for index, row in enumerate(self.rows):
+        for index, row in enumerate(rows):
             if not row.processors or row.failure is not None:
                 continue
             try:

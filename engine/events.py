@@ -102,6 +102,24 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
+class Speculation:
+    """How drafts fare lately, sent when it changed.
+
+    drafter: who proposes. length: tokens of the longest draft in the latest forward, 0 for none;
+    why: the reason, then. acceptance: share of the drafted tokens the target picked too, None
+    before any. tokens_per_forward: for each row, 1 without speculation.
+    """
+
+    name: ClassVar[str] = "speculation"
+    time: float = field(compare=False)
+    drafter: str
+    length: int = 0
+    acceptance: float | None = None
+    tokens_per_forward: float = 1.0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole state. First event of every subscription, and sent again to a slow subscriber."""
 
@@ -118,6 +136,7 @@ class Snapshot:
     capabilities: tuple[Capability, ...] = ()
     pid: int = 0
     paused: bool = False
+    speculation: Speculation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +282,7 @@ Event = (
     | Finished
     | Warning
     | Capability
+    | Speculation
 )
 
 _EVENTS: dict[str, type[Any]] = {cls.name: cls for cls in get_args(Event)}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
-from engine.batch import Batch, Step
+from engine.batch import Batch
 from engine.bus import Clock, EventBus
 from engine.cache import plan_for
+from engine.drafters.base import Draft
 from engine.events import (
     Admitted,
     EngineStatus,
@@ -31,12 +33,13 @@ from engine.models.load import LoadedModel
 from engine.prefill import PromptReader
 from engine.row import Row
 from engine.scheduler import PrefillBudget, Scheduler
+from engine.speculation import Speculation
+from engine.step import Picked, Step, Verify
 from engine.types import (
     ContextLengthError,
     EngineSettings,
     FinishReason,
     GenerationRequest,
-    Scored,
     Sink,
 )
 
@@ -47,6 +50,15 @@ BUFFER_CACHE = 1 << 30
 
 FAILURES_TOLERATED = 3
 """Failed turns in a row, without one token in between, after which the engine stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of one row's part of a step: how many tokens it took, and why it ended if so."""
+
+    tokens: int
+    reason: FinishReason | None = None
+    error: str | None = None
 
 
 class Loop:
@@ -71,6 +83,7 @@ class Loop:
         self.slots = 1 if self._caches.alone else settings.max_batch
         self._scheduler = Scheduler(self.slots, self._kv_tokens(settings))
         self._budget = PrefillBudget()
+        self._speculation: Speculation | None = None
         mx.set_cache_limit(BUFFER_CACHE)
         self._wired_before = maybe_set_recommended_wired_limit()
         self._failures = 0
@@ -189,7 +202,12 @@ class Loop:
             self._batch.expect(piece.rows)
 
     def _decode(self) -> None:
-        """Launch the next step before reading the one in flight, where the rows allow it."""
+        """Verify drafts where there are some; else launch the next step before reading the one in
+        flight, where the rows allow it."""
+        drafts = self._drafts()
+        if drafts is not None:
+            self._hand_out(self._batch.verify(drafts))
+            return
         if not self._batch.overlaps:
             self._settle()
         previous, self._in_flight = self._in_flight, None
@@ -199,6 +217,16 @@ class Loop:
         self._in_flight = step
         if not self._batch.overlaps:
             self._settle()
+
+    def _drafts(self) -> list[Draft] | None:
+        """For each row what the next step verifies; None for a plain step."""
+        if self._speculation is None or not self._batch.rows:
+            return None
+        if self._in_flight is not None:
+            if not self._speculation.promising(self._batch):
+                return None
+            self._settle()
+        return self._speculation.drafts(self._batch) if self._batch.rows else None
 
     def _settle(self) -> None:
         """Read the step in flight, if there is one."""
@@ -210,35 +238,45 @@ class Loop:
         started = max(step.launched_at, self._last_read)
         picked = step.read()
         now = self._last_read = self._clock.now()
-        live = [(row, p) for row, p in zip(step.rows, picked, strict=True) if not row.finished]
-        if not live:
-            return
-        self._note_step(step, [row for row, _ in live], now, (now - started) * 1000)
-        for row, (token, scored) in live:
-            self._accept(row, token, scored)
-        self._failures = 0
+        took = [self._take(row, tokens) for row, tokens in zip(step.rows, picked, strict=True)]
+        gained = [taken.tokens for taken in took]
+        if isinstance(step, Verify):
+            self._batch.keep(step, gained)
+        if any(gained):
+            self._note_step(step, gained, now, (now - started) * 1000)
+        for row, taken in zip(step.rows, took, strict=True):
+            if taken.reason is not None:
+                self._finish(row, taken.reason, taken.error)
 
-    def _note_step(self, step: Step, rows: list[Row], now: float, milliseconds: float) -> None:
+    def _note_step(self, step: Step, gained: list[int], now: float, milliseconds: float) -> None:
+        self._failures = 0
         self._budget.record_step(milliseconds)
-        for row in rows:
+        rows = [(row, count) for row, count in zip(step.rows, gained, strict=True) if count]
+        for row, _ in rows:
             if row.first_token is None:
                 row.first_token = now
                 self._publish(FirstToken(now, row.request.id))
-        gained = {row.request.id: 1 for row in rows}
-        self._publish(StepEvent(now, "decode", len(step.rows), gained, milliseconds))
+        tokens = {row.request.id: count for row, count in rows}
+        self._publish(StepEvent(now, step.kind, len(step.rows), tokens, milliseconds))
+        if self._speculation is not None:
+            self._speculation.record(step, gained, milliseconds)
 
-    def _accept(self, row: Row, token: int, scored: Scored | None) -> None:
-        """Give a row its token; whatever it raises ends this row only."""
+    def _take(self, row: Row, picked: list[Picked]) -> Taken:
+        """Give a row its tokens up to the one that ends it; what it raises ends this row only."""
+        if row.finished:
+            return Taken(0)
+        had = len(row.tokens)
         try:
             if row.failure is not None:
                 raise row.failure
-            reason = row.accept(token, self._eos, scored)
+            for token, scored in picked:
+                reason = row.accept(token, self._eos, scored)
+                if reason is not None:
+                    return Taken(len(row.tokens) - had, reason)
         except Exception as error:
             log.exception("request %s failed", row.request.id)
-            self._finish(row, FinishReason.ERROR, _one_line(error))
-        else:
-            if reason is not None:
-                self._finish(row, reason)
+            return Taken(len(row.tokens) - had, FinishReason.ERROR, _one_line(error))
+        return Taken(len(row.tokens) - had)
 
     def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
         """Free what the row holds, wherever it is, then tell its client and the subscribers."""
@@ -247,6 +285,8 @@ class Loop:
         else:
             self._reader.remove(row)
             self._batch.leave(row)
+            if self._speculation is not None:
+                self._speculation.leave(row)
             self._scheduler.release(row.request.id)
         del self._rows[row.request.id]
         self._forget(row.request.id)

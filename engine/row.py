@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -85,10 +85,29 @@ class Row:
     def finished(self) -> bool:
         return self.phase is Phase.FINISHED
 
+    @property
+    def newest(self) -> int:
+        """The latest token that came back, the prompt's last before any."""
+        return self.tokens[-1] if self.tokens else self.request.prompt[-1]
+
+    def after(self, length: int) -> list[int]:
+        """What follows the first `length` tokens of prompt and answer."""
+        prompt = self.request.prompt
+        return [*prompt[length:], *self.tokens[max(length - len(prompt), 0) :]]
+
     def pick(self) -> Pick:
         """How the next token is chosen; keyed by the absolute position it will have."""
         prompt = self.request.prompt
         return Pick(self.request.sampling, len(prompt) + self.launched, prompt, self.tokens)
+
+    def picks_along(self, draft: Sequence[int]) -> list[Pick]:
+        """How the next token is chosen and, were the draft's tokens right, each one behind them."""
+        prompt, tokens = self.request.prompt, [*self.tokens, *draft] if draft else self.tokens
+        first = len(prompt) + len(self.tokens)
+        return [
+            Pick(self.request.sampling, first + ahead, prompt, tokens)
+            for ahead in range(len(draft) + 1)
+        ]
 
     def accept(
         self, token: int, eos: Collection[int], scored: Scored | None = None

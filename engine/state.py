@@ -24,6 +24,7 @@ from engine.events import (
     Queued,
     RequestState,
     Snapshot,
+    Speculation,
     Status,
     Step,
     Waiting,
@@ -45,6 +46,7 @@ class EngineState:
     queue_limit: int = 0
     pid: int = 0
     paused: bool = False
+    speculation: Speculation | None = None
     load: Load | None = None
     time: float = 0.0
     wall: float = 0.0
@@ -68,6 +70,8 @@ class EngineState:
                 self.load, self.slots = event, event.slots or 0
             case Capability():
                 self.capabilities[event.feature] = event
+            case Speculation():
+                self.speculation = event
             case Queued():
                 self.requests[event.request] = RequestState(
                     request=event.request,
@@ -98,6 +102,7 @@ class EngineState:
             capabilities=tuple(self.capabilities.values()),
             pid=self.pid,
             paused=self.paused,
+            speculation=self.speculation,
         )
 
     def _restore(self, snapshot: Snapshot) -> None:
@@ -106,6 +111,7 @@ class EngineState:
         self.error, self.model = snapshot.error, snapshot.model
         self.slots, self.queue_limit = snapshot.slots, snapshot.queue_limit
         self.pid, self.paused = snapshot.pid, snapshot.paused
+        self.speculation = snapshot.speculation
         self.requests = {r.request: r for r in snapshot.requests}
         self.capabilities = {c.feature: c for c in snapshot.capabilities}
 

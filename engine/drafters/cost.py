@@ -1,0 +1,113 @@
+"""What a verify forward costs here, beside a plain one, and so how long a draft pays.
+
+Batching and speculation are substitutes: both fill the arithmetic that reading the weights leaves
+idle. Where the slots are full, a wider forward costs nearly what it saves, and the right length is
+often none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.drafters.base import Draft
+
+MARGIN = 1.03
+"""How much faster than plain decoding a draft has to promise to be worth it."""
+
+NEWEST = 0.15
+"""Weight of the newest time in a running mean."""
+
+
+@dataclass(slots=True)
+class VerifyCosts:
+    """Costs of forwards by rows and width, in plain forwards of as many rows.
+
+    Kept as ratios, so that what slows all forwards (a busy machine, long rows) changes none of
+    them. ratios: by rows, then by width; interpolated between, the nearest rows used beyond.
+    plain: the latest milliseconds of a plain forward, by rows.
+    """
+
+    ratios: dict[int, dict[int, float]] = field(default_factory=dict)
+    plain: dict[int, float] = field(default_factory=dict)
+
+    def ratio(self, rows: int, width: int) -> float:
+        """What a forward `width` wide costs."""
+        if width <= 1:
+            return 1.0
+        points = {have: _between(curve, width) for have, curve in self.ratios.items()}
+        return _between(points, rows, beyond=False) if points else float(width)
+
+    def record(self, rows: int, width: int, milliseconds: float) -> None:
+        """A forward of `rows` rows, as the loop sees it, took so long."""
+        if width == 1:
+            known = self.plain.get(rows, milliseconds)
+            self.plain[rows] = known + NEWEST * (milliseconds - known)
+        elif rows in self.plain:
+            expected = self.ratio(rows, width)
+            observed = milliseconds / self.plain[rows]
+            observed = min(max(observed, expected / 2), expected * 2)  # one hiccup is no measure
+            self.ratios.setdefault(rows, {1: 1.0})[width] = expected + NEWEST * (
+                observed - expected
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How long this step's drafts are. length: the longest of them, 0 for none. width: of the
+    forward. gain: tokens expected of it. speed: tokens in the time of one plain forward; plain:
+    the same without drafts. refused: the (width, cost) that came nearest where none paid."""
+
+    length: int
+    width: int
+    gain: float
+    speed: float
+    plain: float
+    refused: tuple[int, float] | None = None
+
+
+def choose(
+    costs: VerifyCosts, drafts: Sequence[Draft], unread: Sequence[int], trust: float = 1.0
+) -> Choice:
+    """The length, of all up to the longest draft, that promises most tokens per second.
+
+    unread: tokens each row has to read besides its draft. trust: how much of what the drafts'
+    chances promised came true lately.
+    """
+    rows, longest = len(drafts), max(map(len, drafts), default=0)
+    alive = [trust] * rows
+    gain = float(rows)
+    plain_width = max(unread)
+    plain = gain / costs.ratio(rows, plain_width)
+    best = Choice(0, plain_width, gain, plain, plain)
+    nearest: Choice | None = None
+    for length in range(1, longest + 1):
+        for row, draft in enumerate(drafts):
+            alive[row] *= draft.chances[length - 1] if length <= len(draft) else 0.0
+        gain += sum(alive)
+        width = max(
+            have + min(length, len(draft)) for have, draft in zip(unread, drafts, strict=True)
+        )
+        candidate = Choice(length, width, gain, gain / costs.ratio(rows, width), plain)
+        if nearest is None or candidate.speed > nearest.speed:
+            nearest = candidate
+    if nearest is None:
+        return best
+    if nearest.speed >= MARGIN * plain:
+        return nearest
+    refused = (nearest.width, costs.ratio(rows, nearest.width))
+    return Choice(0, plain_width, float(rows), plain, plain, refused)
+
+
+def _between(curve: dict[int, float], at: int, beyond: bool = True) -> float:
+    """The curve's value there: a line between its points, and after the last one if `beyond`."""
+    xs = sorted(curve)
+    place = bisect_left(xs, at)
+    if at in curve or len(xs) == 1:
+        return curve[xs[min(place, len(xs) - 1)]]
+    if not beyond and place in (0, len(xs)):
+        return curve[xs[0 if place == 0 else -1]]
+    low, high = (xs[-2], xs[-1]) if place == len(xs) else (xs[max(place - 1, 0)], xs[max(place, 1)])
+    slope = (curve[high] - curve[low]) / (high - low)
+    return curve[low] + slope * (at - low)

@@ -1,0 +1,158 @@
+"""When the batch speculates and how far: a drafter's proposals, cut to the length that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.bus import Clock
+from engine.drafters.base import NONE, Draft, Drafter
+from engine.drafters.cost import Choice, VerifyCosts, choose
+from engine.drafters.estimate import Estimate, Faded
+from engine.events import Speculation as SpeculationEvent
+from engine.step import Step, Verify
+
+if TYPE_CHECKING:
+    from engine.batch import Batch
+    from engine.row import Row
+
+REST, TRIES = 64, 4
+"""Plain steps for which a drafter that doesn't earn its own time isn't asked, and how many
+proposals it has afterwards to show better."""
+
+FADE = 0.98
+"""How much of the figures each further step leaves."""
+
+DOUBT = 4.0
+"""Tokens' worth of belief that what the drafts promise comes true."""
+
+
+class Speculation:
+    """One drafter at work on one batch. Engine thread only."""
+
+    def __init__(
+        self, drafter: Drafter, costs: VerifyCosts, clock: Clock, length: int | None = None
+    ) -> None:
+        """length: of every draft that is long enough; None for what pays."""
+        self._drafter = drafter
+        self._costs = costs
+        self._clock = clock
+        self._fixed = length
+        self._choice: Choice | None = None
+        self._began = 0.0
+        self._resting, self._tries, self._worth = 0, TRIES, Estimate(1.0)
+        self._promised, self._came = Faded(FADE), Faded(FADE)
+        self._drafted, self._accepted = Faded(FADE), Faded(FADE)
+        self._forwards, self._tokens = Faded(FADE), Faded(FADE)
+
+    def promising(self, batch: Batch) -> bool:
+        """Whether to wait for the step in flight: its tokens are needed to propose what follows."""
+        limits = [limit + 1 if limit else 0 for limit in self._limits(batch.rows)]
+        outlook = self._drafter.outlook(batch.rows, limits)
+        if outlook is None:
+            self._resting = max(self._resting - 1, 0)
+            return not self._resting
+        choice = self._choose([_after_first(draft) for draft in outlook], [1] * len(batch.rows))
+        if choice.refused or choice.length:
+            self._choice = choice
+        return choice.length > 0
+
+    def drafts(self, batch: Batch) -> list[Draft] | None:
+        """For each row what to verify; None where a plain step does better."""
+        self._began = self._clock.now()
+        unread = batch.unread()
+        proposals = [NONE] * len(unread)
+        if not self._resting:
+            proposals = batch.propose(self._drafter, self._limits(batch.rows))
+        spent = (self._clock.now() - self._began) * 1000
+        self._choice = choice = self._choose(proposals, unread)
+        if self._fixed is None and not self._resting:
+            self._weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
+        if not choice.length and max(unread) == 1:
+            return None
+        return [draft.cut(choice.length) for draft in proposals]
+
+    def record(self, step: Step, gained: Sequence[int], milliseconds: float) -> None:
+        """What a step brought its rows. milliseconds: of a plain one."""
+        rows = len(step.rows)
+        self._forwards.add(rows)
+        self._tokens.add(sum(gained))
+        if not isinstance(step, Verify):
+            self._costs.record(rows, 1, milliseconds)
+            for faded in (self._promised, self._came):
+                faded.add(0.0)
+            return
+        self._costs.record(rows, max(step.widths), (self._clock.now() - self._began) * 1000)
+        accepted = [max(count - 1, 0) for count in gained]
+        self._promised.add(sum(_expected(draft) for draft in step.drafts))
+        self._came.add(sum(accepted))
+        self._drafted.add(sum(map(len, step.drafts)))
+        self._accepted.add(sum(accepted))
+        for row, draft, count in zip(step.rows, step.drafts, accepted, strict=True):
+            if draft:
+                self._drafter.verified(row, draft, count)
+
+    def leave(self, row: Row) -> None:
+        self._drafter.leave(row)
+
+    def status(self, rows: int) -> SpeculationEvent:
+        """How it goes, for people."""
+        choice = self._choice
+        return SpeculationEvent(
+            time=self._clock.now(),
+            drafter=self._drafter.name,
+            length=choice.length if choice else 0,
+            acceptance=self._accepted.total / self._drafted.total if self._drafted.total else None,
+            tokens_per_forward=self._tokens.total / max(self._forwards.total, 1.0),
+            why=_why(choice, rows) if choice else "",
+        )
+
+    def _limits(self, rows: Sequence[Row]) -> list[int]:
+        """The last token is always the target's. A grammar is walked token by token."""
+        longest = self._drafter.longest if self._fixed is None else self._fixed
+        longest = min(longest, self._drafter.longest)
+        return [
+            0 if row.grammar else min(longest, max(row.request.max_tokens - row.launched - 1, 0))
+            for row in rows
+        ]
+
+    def _choose(self, drafts: Sequence[Draft], unread: Sequence[int]) -> Choice:
+        if self._fixed is not None:
+            length = max(map(len, drafts))
+            return Choice(length, length + 1, 0.0, 0.0, 0.0)
+        trust = (self._came.total + DOUBT) / (self._promised.total + DOUBT)
+        return choose(self._costs, drafts, unread, min(trust, 1.0))
+
+    def _weigh(self, choice: Choice, spent: float) -> None:
+        """Rest if proposing costs more than it brings. spent: in plain forwards."""
+        time = choice.gain / choice.speed + spent
+        self._worth.add(choice.gain / time / choice.plain)
+        self._tries -= 1
+        if self._tries <= 0 and self._worth.value < 1:
+            self._resting, self._tries, self._worth = REST, TRIES, Estimate(1.0)
+
+
+def _after_first(draft: Draft) -> Draft:
+    """What is left of it once its first token has come, if it does."""
+    if len(draft) < 2:
+        return NONE
+    first, second, *rest = draft.chances
+    return Draft(draft.tokens[1:], [first * second, *rest])
+
+
+def _expected(draft: Draft) -> float:
+    """Tokens of it that should be accepted."""
+    alive, expected = 1.0, 0.0
+    for chance in draft.chances:
+        alive *= chance
+        expected += alive
+    return expected
+
+
+def _why(choice: Choice, rows: int) -> str:
+    if choice.length:
+        return ""
+    if choice.refused is None:
+        return "nothing to propose"
+    width, cost = choice.refused
+    return f"verify {width} wide costs {cost:.1f}x at {rows} {'row' if rows == 1 else 'rows'}"
