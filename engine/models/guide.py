@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import tokenizers
 from llguidance import LLMatcher, LLTokenizer
+
+if TYPE_CHECKING:
+    from llguidance._lib import JsonCompileOptions
+
+STYLE: JsonCompileOptions = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+}
+"""JSON as Python writes it: a weak model can't get lost in white space."""
+
+
+class FormError(Exception):
+    """Nothing can be kept to this form; `str()` is one line."""
 
 
 class Guide:
@@ -22,10 +37,13 @@ class Guide:
         self._lock = threading.Lock()
         self._tokens: LLTokenizer | None = None
 
-    def fault(self, grammar: str) -> str:
-        """What is wrong with an llguidance grammar, in one line; "" for nothing."""
-        message = LLMatcher.validate_grammar(grammar, self._vocabulary())
-        return "" if message.startswith("WARNING") else " ".join(message.split())
+    def json(self, schema: dict[str, Any]) -> str:
+        """The grammar of all JSON that a schema allows. Raises FormError."""
+        grammar = LLMatcher.grammar_from_json_schema(schema, overrides=STYLE)
+        failed, messages = LLMatcher.validate_grammar_with_warnings(grammar, self._vocabulary())
+        if failed:
+            raise FormError(" ".join(" ".join(messages).split()))
+        return grammar
 
     def matcher(self, grammar: str) -> LLMatcher:
         """A new walk through the grammar. Never raises: faults show on the matcher."""

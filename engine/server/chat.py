@@ -5,22 +5,16 @@ An answer is one request to the engine, or several with `n`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
-from engine.engine import Engine
-from engine.events import EngineStatus
-from engine.server.errors import CLIENT_CLOSED, ApiError, refused
-from engine.server.generation import Generation
+from engine.server.answer import Answer, Ended, Grown, begin
+from engine.server.errors import ApiError
+from engine.server.parts import Called, Part, Said, Thought
 from engine.server.scores import logprobs_body
-from engine.server.source import source_of
 from engine.server.sse import DONE, EventStream, frame
-from engine.server.translate import choices, generation_request
 from engine.server.wire import (
     AnswerMessage,
     ChatChunk,
@@ -30,16 +24,10 @@ from engine.server.wire import (
     ChoiceLogprobs,
     ChunkChoice,
     ChunkDelta,
-    TimingsBody,
-    UsageBody,
 )
-from engine.types import Delta, EngineError, Finish, FinishReason, Scored
-
-if TYPE_CHECKING:
-    from engine.models.load import LoadedModel
-
-RETRY_WHILE_LOADING = 2
-"""Seconds after which asking again makes sense."""
+from engine.server.wire_counts import TimingsBody, UsageBody
+from engine.server.wire_tools import CalledFunction, FunctionDelta, ToolCall, ToolCallDelta
+from engine.types import Finish, Scored
 
 router = APIRouter(tags=["OpenAI"])
 
@@ -48,105 +36,109 @@ router = APIRouter(tags=["OpenAI"])
 async def create_chat_completion(body: ChatRequest, http: Request) -> Response:
     """Answer a chat. Cancelled when the client disconnects; `X-Request-Id` names it for
     `/engine/cancel`."""
-    engine: Engine = http.app.state.engine
-    model = loaded(engine)
-    try:
-        request = await run_in_threadpool(
-            generation_request, body, model.tokenizer, engine.longest_row, source_of(http.headers)
-        )
-        requests = choices(request, body.n or 1)
-        generation = Generation(engine, requests, http)
-    except EngineError as error:
-        raise refused(error) from error
-    answer = Answer(
-        engine=engine,
-        generation=generation,
-        id=request.id,
-        model=model,
-        choices=len(requests),
-        logprobs=request.logprobs is not None,
-        created=int(time.time()),
-    )
-    headers = {"X-Request-Id": request.id}
-    if engine.snapshot().paused:
-        headers["X-Dspark-Paused"] = "true"
+    answer = await begin(body, http)
     if body.stream:
-        return EventStream(answer.frames(body.wants_usage), headers)
-    completion = await answer.whole()
-    return Response(completion.model_dump_json(), media_type="application/json", headers=headers)
+        return EventStream(_Chunks(answer).frames(body.wants_usage), answer.headers)
+    completion = await _whole(answer)
+    text = completion.model_dump_json()
+    return Response(text, media_type="application/json", headers=answer.headers)
 
 
 @dataclass(slots=True)
-class Said:
-    """One choice of an answer, as far as it has come."""
+class _Choice:
+    """A choice as far as it has come."""
 
+    thoughts: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     scored: list[Scored] = field(default_factory=list)
 
+    def add(self, part: Part, scored: Sequence[Scored]) -> None:
+        self.scored.extend(scored)
+        match part:
+            case Thought(text):
+                self.thoughts.append(text)
+            case Said(text):
+                self.text.append(text)
+            case Called(id, name, arguments):
+                function = CalledFunction(name=name, arguments=arguments)
+                self.calls.append(ToolCall(id=id, function=function))
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A generation in the protocol's words. choices: their number. logprobs: whether they are
-    asked for. created: Unix seconds of this request."""
-
-    engine: Engine
-    generation: Generation
-    id: str
-    model: LoadedModel
-    choices: int
-    logprobs: bool
-    created: int
-
-    async def whole(self) -> ChatCompletion:
-        """The answer once it is complete. Raises ApiError if it never will be."""
-        said = [Said() for _ in range(self.choices)]
-        finishes: dict[int, Finish] = {}
-        async for index, update in self.generation:
-            match update:
-                case Delta():
-                    said[index].text.append(update.text)
-                    said[index].scored.extend(update.scored)
-                case Finish():
-                    if failure := self._failure(update):
-                        self.generation.cancel()
-                        raise failure
-                    finishes[index] = update
-        return ChatCompletion(
-            id=self.id,
-            created=self.created,
-            model=self.model.info.id,
-            choices=[self._choice(i, said[i], finishes[i].reason) for i in range(self.choices)],
-            usage=UsageBody.of([finish.usage for finish in finishes.values()]),
-            timings=TimingsBody.of([finish.timings for finish in finishes.values()]),
+    def message(self) -> AnswerMessage:
+        text = "".join(self.text)
+        return AnswerMessage(
+            content=text if text or not self.calls else None,
+            reasoning_content="".join(self.thoughts) or None,
+            tool_calls=self.calls or None,
         )
 
+
+async def _whole(answer: Answer) -> ChatCompletion:
+    """The answer once it is complete. Raises ApiError if it never will be."""
+    choices = [_Choice() for _ in range(answer.choices)]
+    ends: dict[int, Ended] = {}
+    async for update in answer:
+        match update:
+            case Grown(index, part, scored):
+                choices[index].add(part, scored)
+            case Ended(index):
+                ends[index] = update
+    finishes = [ended.finish for ended in ends.values()]
+    return ChatCompletion(
+        id=answer.id,
+        created=answer.created,
+        model=answer.model.info.id,
+        choices=[
+            Choice(
+                index=index,
+                message=choice.message(),
+                logprobs=_logprobs(answer, choice.scored),
+                finish_reason=ends[index].reason,
+            )
+            for index, choice in enumerate(choices)
+        ],
+        usage=UsageBody.of([finish.usage for finish in finishes]),
+        timings=TimingsBody.of([finish.timings for finish in finishes]),
+    )
+
+
+class _Chunks:
+    """The answer as it grows."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._calls = [0] * answer.choices
+
     async def frames(self, with_usage: bool) -> AsyncIterator[bytes]:
-        """The answer as it grows."""
-        for index in range(self.choices):
+        for index in range(self._answer.choices):
             yield self._frame(index, ChunkDelta(role="assistant", content=""))
         finishes = []
-        async for index, update in self.generation:
-            match update:
-                case Delta():
-                    yield self._frame(index, ChunkDelta(content=update.text), update.scored)
-                case Finish():
-                    if failure := self._failure(update):
-                        self.generation.cancel()
-                        yield frame(failure.payload())
-                        return
-                    finishes.append(update)
-                    yield self._frame(index, ChunkDelta(), reason=update.reason)
+        try:
+            async for update in self._answer:
+                match update:
+                    case Grown(index, part, scored):
+                        for delta in self._deltas(index, part):
+                            yield self._frame(index, delta, scored)
+                            scored = ()
+                    case Ended(index, reason, finish):
+                        finishes.append(finish)
+                        yield self._frame(index, ChunkDelta(), reason=reason)
+        except ApiError as error:
+            yield frame(error.payload())
+            return
         if with_usage:
             yield frame(self._usage(finishes))
         yield DONE
 
-    def _choice(self, index: int, said: Said, reason: str) -> Choice:
-        return Choice(
-            index=index,
-            message=AnswerMessage(content="".join(said.text)),
-            logprobs=self._logprobs(said.scored),
-            finish_reason=reason,
-        )
+    def _deltas(self, index: int, part: Part) -> list[ChunkDelta]:
+        match part:
+            case Thought(text):
+                return [ChunkDelta(reasoning_content=text)]
+            case Said(text):
+                return [ChunkDelta(content=text)]
+            case Called():
+                place, self._calls[index] = self._calls[index], self._calls[index] + 1
+                return [ChunkDelta(tool_calls=[delta]) for delta in _call_deltas(place, part)]
 
     def _frame(
         self,
@@ -155,7 +147,7 @@ class Answer:
         scored: Sequence[Scored] = (),
         reason: str | None = None,
     ) -> bytes:
-        logprobs = self._logprobs(scored) if scored else None
+        logprobs = _logprobs(self._answer, scored) if scored else None
         choice = ChunkChoice(index=index, delta=delta, logprobs=logprobs, finish_reason=reason)
         return frame(self._chunk([choice]))
 
@@ -166,40 +158,19 @@ class Answer:
         return chunk
 
     def _chunk(self, choices: list[ChunkChoice]) -> ChatChunk:
+        answer = self._answer
         return ChatChunk(
-            id=self.id, created=self.created, model=self.model.info.id, choices=choices
+            id=answer.id, created=answer.created, model=answer.model.info.id, choices=choices
         )
 
-    def _logprobs(self, scored: Sequence[Scored]) -> ChoiceLogprobs | None:
-        return logprobs_body(scored, self.model.tokenizer) if self.logprobs else None
 
-    def _failure(self, finish: Finish) -> ApiError | None:
-        """What a failed choice makes of the whole answer."""
-        match finish.reason:
-            case FinishReason.ERROR:
-                message = finish.error or "The request failed."
-                return ApiError(500, message, code="generation_failed")
-            case FinishReason.CANCELLED:
-                if self.engine.snapshot().status is EngineStatus.STOPPING:
-                    return ApiError(503, "The engine is stopping.", code="engine_unavailable")
-                return ApiError(CLIENT_CLOSED, "The request was cancelled.", code="cancelled")
-            case _:
-                return None
+def _call_deltas(place: int, call: Called) -> list[ToolCallDelta]:
+    named = FunctionDelta(name=call.name, arguments="")
+    return [
+        ToolCallDelta(index=place, id=call.id, type="function", function=named),
+        ToolCallDelta(index=place, function=FunctionDelta(arguments=call.arguments)),
+    ]
 
 
-def loaded(engine: Engine) -> LoadedModel:
-    """The engine's model. Raises ApiError while there is none."""
-    model = engine.model
-    if model is not None:
-        return model
-    state = engine.snapshot()
-    if state.status is EngineStatus.LOADING:
-        stage = f" ({state.progress.stage})" if state.progress else ""
-        raise ApiError(
-            503,
-            f"The model is still loading{stage}; try again in a moment.",
-            code="loading",
-            retry_after=RETRY_WHILE_LOADING,
-        )
-    message = state.error or "The engine is stopping."
-    raise ApiError(503, message, code="engine_unavailable")
+def _logprobs(answer: Answer, scored: Sequence[Scored]) -> ChoiceLogprobs | None:
+    return logprobs_body(scored, answer.model.tokenizer) if answer.logprobs else None

@@ -48,13 +48,13 @@ class ApiError(HTTPException):
         return JSONResponse(self.payload(), self.status_code, self.headers)
 
 
-def refused(error: EngineError) -> ApiError:
-    """What `Engine.submit` refused, for the client who asked."""
+def refused(error: EngineError, param: str | None = None) -> ApiError:
+    """What the engine refused, for the client who asked. param: what holds the prompt."""
     match error:
         case QueueFullError():
             return ApiError(429, str(error), code="queue_full", retry_after=error.retry_after)
         case ContextLengthError():
-            return ApiError(400, str(error), param="messages", code="context_length_exceeded")
+            return ApiError(400, str(error), param=param, code="context_length_exceeded")
         case _:
             return ApiError(503, str(error), code="engine_unavailable")
 

@@ -18,13 +18,14 @@ from engine.types import Delta, EngineError, Finish, GenerationRequest, Update
 class Generation:
     """Submits an answer's requests and follows them; cancels them when the client goes away.
 
-    Raises EngineError when the engine refuses one; none runs then.
+    requests: as submitted. Raises EngineError when the engine refuses one; none runs then.
     """
 
     def __init__(
         self, engine: Engine, requests: Sequence[GenerationRequest], http: Request
     ) -> None:
         self._engine = engine
+        self.requests = requests
         self._ids = [request.id for request in requests]
         self._updates: deque[tuple[int, Update]] = deque()
         self._bell = Doorbell()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from engine.engine import Engine
-from engine.server.chat import loaded
+from engine.server.answer import loaded
 from engine.server.errors import ApiError
 from engine.server.translate import chat_prompt
 from engine.server.wire import ChatRequest, Message

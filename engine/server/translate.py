@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from engine.models.errors import TemplateError
 from engine.server.errors import ApiError
-from engine.server.wire import ChatRequest, Message
+from engine.server.forms import FormTokenizer, demands_call, form_of
+from engine.server.parts import Manner
+from engine.server.turns import turns_of
+from engine.server.wire import ChatRequest
+from engine.server.wire_sampling import SamplingRequest
 from engine.types import ContextLengthError, GenerationRequest, SamplingParams
 
 SMALLEST_TOP_P = 1e-9
 """top_p 0 is legal on the wire and means the likeliest token only."""
 
+PROMPT_TAIL = 32
+"""Tokens at a prompt's end in which a template may have begun the model's thoughts."""
+
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
@@ -31,54 +36,112 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guided_choice": (),
     "guided_grammar": (),
     "stop_token_ids": ([],),
-    "chat_template_kwargs": ({},),
+    "suffix": ("",),
 }
 """Options that would change the answer and can't be honoured, with the values that ask for
 nothing. Any other value is refused: an option must never be dropped in silence."""
 
 
-class ChatTokenizer(Protocol):
+class ChatTokenizer(FormTokenizer, Protocol):
     """What turning a request into tokens needs of the model's tokenizer."""
 
     @property
     def vocab_size(self) -> int: ...
 
-    def chat(self, messages: list[dict[str, Any]], *, unfinished: bool = False) -> list[int]: ...
+    def chat(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        unfinished: bool = False,
+        tools: Sequence[dict[str, Any]] = (),
+        options: Mapping[str, Any] = {},
+    ) -> list[int]: ...
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str: ...
 
 
-def generation_request(
-    body: ChatRequest, tokenizer: ChatTokenizer, context: int, source: str
-) -> GenerationRequest:
-    """The engine's request for what the client sent. Tokenizes: keep it off the event loop.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A chat ready to be answered: the engine's request, and how to read what comes back."""
+
+    request: GenerationRequest
+    manner: Manner
+
+
+def prepared(body: ChatRequest, tokenizer: ChatTokenizer, context: int, source: str) -> Prepared:
+    """What the client sent, for the engine. Tokenizes: keep it off the event loop.
 
     context: the model's limit in tokens; the answer's length is clamped to what the prompt leaves.
     Raises ApiError for what the model or this server can't do, ContextLengthError.
     """
     prompt = chat_prompt(body, tokenizer)
+    thinking = _thinking(body, prompt, tokenizer)
+    request = generation_request(
+        body,
+        prompt,
+        tokenizer.vocab_size,
+        context,
+        source,
+        id=f"chatcmpl-{secrets.token_hex(12)}",
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        logprobs=_alternatives(body),
+    )
+    form = form_of(body, tokenizer, thinking)
+    manner = Manner(tokenizer.markup, thinking, _tools(body), only_call=demands_call(body))
+    return Prepared(replace(request, form=form), manner)
+
+
+def generation_request(
+    body: SamplingRequest,
+    prompt: Sequence[int],
+    vocab_size: int,
+    context: int,
+    source: str,
+    *,
+    id: str,
+    max_tokens: int | None,
+    logprobs: int | None,
+) -> GenerationRequest:
+    """A prompt with the sampling a client asked for. max_tokens None: what the context allows.
+
+    Raises ApiError for unknown token ids, ContextLengthError.
+    """
     room = context - len(prompt)
     if room < 1:
         raise ContextLengthError(
-            f"This model's maximum context length is {context} tokens, and the messages take "
-            f"{len(prompt)}. Shorten them."
+            f"This model's maximum context length is {context} tokens, and the prompt takes "
+            f"{len(prompt)}. Shorten it."
         )
-    wanted = body.max_completion_tokens or body.max_tokens or room
-    least = wanted if body.ignore_eos else body.min_tokens or 0
+    wanted = max_tokens or room
     return GenerationRequest(
-        id=f"chatcmpl-{secrets.token_hex(12)}",
+        id=id,
         prompt=tuple(prompt),
         max_tokens=min(wanted, room),
-        sampling=_sampling(body, tokenizer.vocab_size),
+        sampling=_sampling(body, vocab_size),
         stop=tuple(body.stop),
-        min_tokens=least,
-        logprobs=_alternatives(body),
+        min_tokens=wanted if body.ignore_eos else body.min_tokens or 0,
+        logprobs=logprobs,
         source=source,
     )
 
 
 def chat_prompt(body: ChatRequest, tokenizer: ChatTokenizer) -> list[int]:
     """Token ids of the messages, ready to be answered. Raises ApiError for what can't be done."""
-    _refuse_unsupported(body)
-    return _prompt(body.messages, tokenizer, unfinished=_unfinished(body))
+    refuse_unsupported(body)
+    tools = _tools(body)
+    turns = turns_of(body.messages, tokenizer.markup, tools)
+    try:
+        prompt = tokenizer.chat(
+            turns,
+            unfinished=_unfinished(body),
+            tools=tools if tokenizer.markup.knows_tools else (),
+            options=body.chat_template_kwargs or {},
+        )
+    except TemplateError as error:
+        raise ApiError(400, str(error), param="messages", code="chat_template") from error
+    if not prompt:
+        raise ApiError(400, "The messages come to an empty prompt.", param="messages")
+    return prompt
 
 
 def choices(request: GenerationRequest, count: int) -> list[GenerationRequest]:
@@ -95,7 +158,8 @@ def choices(request: GenerationRequest, count: int) -> list[GenerationRequest]:
     return [request, *others]
 
 
-def _refuse_unsupported(body: ChatRequest) -> None:
+def refuse_unsupported(body: SamplingRequest) -> None:
+    """Raises ApiError for an option that nothing here honours."""
     for name, value in (body.model_extra or {}).items():
         if name in NEUTRAL and value is not None and value not in NEUTRAL[name]:
             raise ApiError(
@@ -104,14 +168,23 @@ def _refuse_unsupported(body: ChatRequest) -> None:
                 param=name,
                 code="unsupported_parameter",
             )
-    for index, message in enumerate(body.messages):
-        if message.role in ("tool", "function") or message.tool_calls:
-            raise ApiError(
-                400,
-                "Tool calls are not supported here; send text messages only.",
-                param=f"messages[{index}]",
-                code="unsupported_parameter",
-            )
+
+
+def _tools(body: ChatRequest) -> list[dict[str, Any]]:
+    """The tools the model is told of, in OpenAI's form."""
+    if body.tool_choice == "none":
+        return []
+    return [tool.model_dump(exclude_none=True) for tool in body.tools or ()]
+
+
+def _thinking(body: ChatRequest, prompt: Sequence[int], tokenizer: ChatTokenizer) -> bool:
+    """Does the prompt end within thoughts, by its template or by an answer to be continued?"""
+    markup = tokenizer.markup
+    if body.continue_final_message:
+        begun = body.messages[-1].content or ""
+        return begun.rfind(markup.think_start) > begun.rfind(markup.think_end)
+    tail = tokenizer.decode(prompt[-PROMPT_TAIL:], special=True)
+    return tail.rstrip().endswith(markup.think_start)
 
 
 def _unfinished(body: ChatRequest) -> bool:
@@ -134,26 +207,6 @@ def _unfinished(body: ChatRequest) -> bool:
     return unfinished
 
 
-def _prompt(
-    messages: list[Message], tokenizer: ChatTokenizer, *, unfinished: bool = False
-) -> list[int]:
-    for index, message in enumerate(messages):
-        if message.content is None and message.role != "assistant":
-            param = f"messages[{index}].content"
-            raise ApiError(400, f"{param} is missing.", param=param, code="missing_value")
-    chat = [
-        {"role": "system" if m.role == "developer" else m.role, "content": m.content or ""}
-        for m in messages
-    ]
-    try:
-        prompt = tokenizer.chat(chat, unfinished=unfinished)
-    except TemplateError as error:
-        raise ApiError(400, str(error), param="messages", code="chat_template") from error
-    if not prompt:
-        raise ApiError(400, "The messages come to an empty prompt.", param="messages")
-    return prompt
-
-
 def _alternatives(body: ChatRequest) -> int | None:
     if body.logprobs:
         return body.top_logprobs or 0
@@ -167,7 +220,7 @@ def _alternatives(body: ChatRequest) -> int | None:
     return None
 
 
-def _sampling(body: ChatRequest, vocab_size: int) -> SamplingParams:
+def _sampling(body: SamplingRequest, vocab_size: int) -> SamplingParams:
     plain = SamplingParams()
     return SamplingParams(
         temperature=1.0 if body.temperature is None else body.temperature,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,8 @@ from engine.events import (
     Step,
 )
 from engine.models.errors import TemplateError
+from engine.models.guide import FormError
+from engine.models.markup import Markup
 from engine.types import (
     Delta,
     EngineError,
@@ -37,26 +40,40 @@ from engine.types import (
     Usage,
 )
 
+THINK = 99
 INFO = ModelInfo("fake-1", "fake", 1, 64, "fp32", 4, 8)
 
 
+class FakeGuide:
+    """Takes any schema but {}."""
+
+    def json(self, schema: dict[str, Any]) -> str:
+        if not schema:
+            raise FormError("it says nothing")
+        return json.dumps(schema)
+
+
 class FakeTokenizer:
-    """One token a word."""
+    """One token a word; a last word that begins thoughts is the token THINK."""
 
     vocab_size = 100
+    markup = Markup()
+    guide = FakeGuide()
 
-    def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], **_: Any) -> list[int]:
         text = " ".join(message["content"] for message in messages)
         if "#template" in text:
             raise TemplateError("System role not supported")
         if "#bug" in text:
             raise ZeroDivisionError("a bug in the tokenizer")
-        return [1] * len(text.split())
+        return [THINK if word == "<think>" else 1 for word in text.split()]
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         return [0] * special + [len(word) for word in text.split()]
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        if special and ids and ids[-1] == THINK:
+            return "<think>\n"
         return " ".join("x" * id for id in ids if id or special)
 
     def spell(self, token: int) -> tuple[str, bytes | None]:

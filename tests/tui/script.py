@@ -10,6 +10,7 @@ from itertools import cycle
 from typing import Any
 
 from engine.events import ModelInfo
+from engine.models.markup import Markup
 from engine.types import GenerationRequest, Sink
 
 PROSE = (
@@ -49,14 +50,18 @@ class ScriptedTokenizer:
 
     words = ("", *ORDERS)
     vocab_size = len(words)
+    markup = Markup()
 
-    def chat(self, messages: Sequence[dict[str, Any]], *, unfinished: bool = False) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], **_: Any) -> list[int]:
         *earlier, last = (str(message["content"]).split() for message in messages)
         orders = [self.words.index(word) if word in ORDERS else 0 for word in last]
         return [0] * (len(messages) + sum(map(len, earlier))) + orders
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         return [0] * len(text.split())
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        return " ".join(self.words[id] for id in ids)
 
 
 @dataclass(frozen=True, slots=True)
