@@ -21,6 +21,7 @@ from engine.types import FinishReason
 class EngineStatus(StrEnum):
     LOADING = "loading"
     OK = "ok"
+    STUCK = "stuck"  # one piece of work does not end; `error` says which and since when
     FAILED = "failed"  # the model could not load, or the engine stopped after repeated failures
     STOPPING = "stopping"
 
@@ -200,6 +201,18 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Preempted:
+    """A running request went back to the head of the queue, and why. tokens: of its answer so far;
+    they stand, and are read again when it is admitted again."""
+
+    name: ClassVar[str] = "preempted"
+    time: float
+    request: str
+    why: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Admitted:
     name: ClassVar[str] = "admitted"
     time: float
@@ -275,6 +288,7 @@ Event = (
     | Load
     | Queued
     | Waiting
+    | Preempted
     | Admitted
     | Prefill
     | FirstToken

@@ -1,74 +1,49 @@
 """Read prompts in slices, several short ones together, apart from the rows that decode.
 
-Equal prompts are read once: several answers to one question (`n`), or one question to several
-panes, wait for the same reading, and each row gets its copy.
+What several prompts begin with is read once: one question to several panes, several answers to one
+question, different questions after one system prompt. And what is known from rows that run or have
+ended is copied instead of read.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.cache import CachePlan, RowCache
+from engine.cache import BatchCache, CachedRow, CachePlan, RowCache
+from engine.prefix import Tokens
+from engine.reading import Reading
 from engine.row import Row
 
-
-@dataclass(slots=True, eq=False)
-class Reading:
-    """One prompt, and the rows that wait for it."""
-
-    rows: list[Row]
-
-    @property
-    def prompt(self) -> tuple[int, ...]:
-        return self.rows[0].request.prompt
-
-    @property
-    def read(self) -> int:
-        return self.rows[0].read
-
-    @property
-    def unread(self) -> int:
-        return self.rows[0].unread
-
-    def add(self, row: Row) -> None:
-        """Let a row with the same prompt wait too; none of it is read for this row's sake."""
-        row.read = self.read
-        row.cached = len(self.prompt) - 1
-        self.rows.append(row)
-
-    def remove(self, row: Row) -> None:
-        """Forget a row; what is read for one row's sake is read for another's from now on."""
-        first = self.rows[0]
-        self.rows.remove(row)
-        if row is first and self.rows:
-            self.rows[0].cached = first.cached
-
-    def advance(self, tokens: int) -> None:
-        for row in self.rows:
-            row.read += tokens
+Known = Callable[[Tokens], CachedRow | None]
+"""The longest beginning of these tokens that can be copied from somewhere, as views."""
 
 
 @dataclass(slots=True)
 class Group:
-    """Prompts read in one forward: a long one over several slices, or short ones in one."""
+    """Readings that share forwards. Row i of the cache belongs to `readings[i]`."""
 
     readings: list[Reading]
     cache: RowCache
 
     @property
-    def rows(self) -> list[Row]:
-        """All that wait, those of one reading in sequence."""
+    def joining(self) -> list[Row]:
+        """The rows that are ready when it is read, those of one reading in sequence."""
         return [row for reading in self.readings for row in reading.rows]
+
+    @property
+    def waiting(self) -> list[Row]:
+        """All rows that any of it is read for."""
+        return [row for reading in self.readings for row in reading.waiting]
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one forward read. tokens: padding included, since it costs the same.
-    ready: the group whose prompts are now read completely, to be moved into the batch."""
+    """What one forward read. rows: for whom. tokens: padding included, since it costs the same.
+    ready: the group that is now read completely, to be moved into the batch."""
 
     rows: list[Row]
     tokens: int
@@ -82,37 +57,42 @@ class PromptReader:
     no logits are ever computed here (MLX is lazy: only the K/V writes are evaluated).
     """
 
-    def __init__(self, caches: CachePlan) -> None:
+    def __init__(self, caches: CachePlan, known: Known) -> None:
         self._caches = caches
+        self._known = known
         self._waiting: deque[Reading] = deque()
         self._group: Group | None = None
 
     def __len__(self) -> int:
         """Rows whose prompts are not fully read."""
-        return sum(len(reading.rows) for reading in self._readings())
+        return sum(1 for reading in self._readings() for _ in reading.waiting)
 
     def add(self, row: Row) -> None:
-        for reading in self._readings():
-            if reading.prompt == row.request.prompt:
-                reading.add(row)
-                return
-        self._waiting.append(Reading([row]))
+        """Let a row wait for its tokens; `row.cached` says how many are not read for its sake."""
+        tokens = row.history[:-1]
+        known = self._known(tokens)
+        length = known.length if known else 0
+        reading = max(self._readings(), key=lambda each: each.shares(tokens), default=None)
+        shared = reading.shares(tokens) if reading else 0
+        if reading is not None and (shared > length or reading.tokens == tokens):
+            row.cached = shared
+            reading.add(row, tokens)
+        else:
+            row.read = row.cached = length
+            self._waiting.append(Reading(tokens, length, [row]))
 
     def remove(self, row: Row) -> None:
         """Forget a row that was cancelled before its prompt was read."""
-        reading = next((each for each in self._readings() if row in each.rows), None)
-        if reading is None:
-            return
-        reading.remove(row)
-        if reading.rows:
+        reading = next((each for each in self._readings() if each.remove(row)), None)
+        if reading is None or any(reading.waiting):
             return
         if reading in self._waiting:
             self._waiting.remove(reading)
-        else:
+        elif self._group is not None and not self._group.waiting:
             self._group = None
 
     def read(self, budget: int) -> Slice:
-        """One forward over at most `budget` prompt tokens (at least one of the oldest row)."""
+        """One forward over at most `budget` tokens (at least one of the oldest reading)."""
         group = self._group or self._form(budget)
         readings = group.readings
         width = min(budget, max(reading.unread for reading in readings))
@@ -121,9 +101,12 @@ class PromptReader:
             self._forward(group, widths, width)
         for reading, count in zip(readings, widths, strict=True):
             reading.advance(count)
+        rows = group.waiting
         done = all(reading.unread == 0 for reading in readings)
         self._group = None if done else group
-        return Slice(group.rows, width * len(readings), group if done else None)
+        if done:
+            self._branch_off(group)
+        return Slice(rows, width * len(readings), group if done else None)
 
     def _readings(self) -> Iterator[Reading]:
         if self._group is not None:
@@ -131,28 +114,52 @@ class PromptReader:
         yield from self._waiting
 
     def _form(self, budget: int) -> Group:
-        """The oldest prompt, and those after it while all of them fit into one slice together;
+        """The oldest reading, and those after it while all of them fit into one slice together;
         where a forward takes no padding, only those with as much to read."""
-        readings = [self._waiting.popleft()]
-        width = max(readings[0].unread, 1)
-        while self._waiting and width <= budget:
-            if not self._caches.ragged and self._waiting[0].unread != readings[0].unread:
+        readings: list[Reading] = []
+        width = 1
+        while self._waiting:
+            reading = self._waiting[0]
+            base = reading.base or self._known(reading.tokens)
+            unread = len(reading.tokens) - (base.length if base else 0)
+            width = max(width, unread)
+            uneven = not self._caches.ragged and readings and unread != readings[0].unread
+            if readings and (uneven or width * (len(readings) + 1) > budget):
                 break
-            width = max(width, self._waiting[0].unread)
-            if width * (len(readings) + 1) > budget:
-                break
+            reading.begin(base)
             readings.append(self._waiting.popleft())
+        return Group(readings, self._filled(readings))
+
+    def _filled(self, readings: Sequence[Reading]) -> RowCache:
+        """A cache with a row for each reading, which holds what is known of it."""
         cache = self._caches.new()
-        for _ in readings:
-            cache.append_empty()
-        return Group(readings, cache)
+        for reading in readings:
+            if reading.base is None:
+                cache.append_empty()
+            else:
+                assert isinstance(cache, BatchCache), "only rows of a batch are kept"
+                cache.append(reading.base)
+                reading.base = None
+        # What was copied from is written to by the next step, in place once nobody waits to read.
+        mx.eval(cache.arrays())
+        return cache
+
+    def _branch_off(self, group: Group) -> None:
+        """What has read its first part is next in line for the rest."""
+        branches = []
+        for index, reading in enumerate(group.readings):
+            for branch in reading.branches:
+                assert isinstance(group.cache, BatchCache), "a row that runs alone shares nothing"
+                branch.base = group.cache.row(index)
+                branches.append(branch)
+        self._waiting.extendleft(reversed(branches))
 
     def _forward(self, group: Group, widths: list[int], width: int) -> None:
-        prompts = [
-            reading.prompt[reading.read : reading.read + count]
+        pieces = [
+            reading.tokens[reading.read : reading.read + count]
             for reading, count in zip(group.readings, widths, strict=True)
         ]
-        padded = [list(prompt) + [0] * (width - len(prompt)) for prompt in prompts]
+        padded = [list(piece) + [0] * (width - len(piece)) for piece in pieces]
         group.cache.rows.expect(widths)
         self._caches.forward(mx.array(padded, dtype=mx.uint32), group.cache)
         mx.eval(group.cache.arrays())

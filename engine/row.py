@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 class Row:
     """Everything about one request lives here; batches are lists of rows. Engine thread only.
 
-    read: prompt tokens whose K/V exist. launched: tokens picked by steps so far, those still in
-    flight included. grammar: one of the processors, if the answer has a form. tokens: generated
-    tokens that came back. failure: what ends this row, and only this row, at its next token. Times
-    are on the engine's clock. _sent: characters sent. _scored: log-probabilities not sent yet, each
-    with the place in the text where its token begins.
+    cached: tokens that were not read for its sake. read: tokens whose K/V exist before it decodes.
+    launched: tokens picked by steps so far, those still in flight included. grammar: one of the
+    processors, if the answer has a form. tokens: generated tokens that came back. failure: what
+    ends this row, and only this row, at its next token. Times are on the engine's clock. _sent:
+    characters sent. _scored: log-probabilities not sent yet, each with the place in the text where
+    its token begins.
     """
 
     request: GenerationRequest
@@ -72,9 +73,24 @@ class Row:
         return row
 
     @property
+    def length(self) -> int:
+        """Tokens of prompt and answer."""
+        return len(self.request.prompt) + len(self.tokens)
+
+    @property
+    def history(self) -> tuple[int, ...]:
+        """Prompt and answer."""
+        return (*self.request.prompt, *self.tokens)
+
+    @property
+    def left(self) -> int:
+        """How many tokens it may still be given."""
+        return self.request.max_tokens - len(self.tokens)
+
+    @property
     def unread(self) -> int:
-        """Prompt tokens to read before decoding; the last one is the first step's input."""
-        return len(self.request.prompt) - 1 - self.read
+        """Tokens to read before decoding; the last one is the first step's input."""
+        return self.length - 1 - self.read
 
     @property
     def spent(self) -> bool:
@@ -140,12 +156,18 @@ class Row:
         self.sink(Delta(text, self._unsent, due))
         self._unsent = 0
 
+    def put_back(self) -> None:
+        """Wait in the queue again, with the tokens it has; nothing of it is in flight."""
+        self.phase, self.slot = Phase.QUEUED, None
+        self.read, self.launched = 0, len(self.tokens)
+
     def finish(self, reason: FinishReason, now: float, error: str | None = None) -> None:
         """Send what is held back and the one `Finish`."""
         self.phase = Phase.FINISHED
         if error is None:
             self._send_rest()
-        usage = Usage(len(self.request.prompt), len(self.tokens), self.cached)
+        prompt = len(self.request.prompt)
+        usage = Usage(prompt, len(self.tokens), min(self.cached, prompt - 1))
         timings = Timings(
             self._since(self.admitted), self._since(self.first_token), now - self.queued
         )

@@ -1,21 +1,40 @@
-"""Who is admitted when, and how much of a prompt is read between two decode steps.
+"""Who is admitted when, who has to wait for memory, and how much of a prompt is read between steps.
 
 Pure policy: no MLX, no clock, no threads. Requests are admitted in order of arrival; one that does
-not fit into the K/V budget yet holds the line, so that a large request is never starved.
+not fit into memory yet holds the line, so that a large request is never starved.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from engine.types import GenerationRequest
+GROWTH = 256
+"""Tokens of an answer that memory is set aside for. Nobody knows how long it gets: setting aside
+all that was allowed would let in one request where many fit."""
+
+LOOKAHEAD = 32
+"""Tokens a row may gain in one step, rejected drafts included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A request that wants a slot. tokens: what it has to read. left: how many it may add."""
+
+    id: str
+    tokens: int
+    left: int
+
+    @property
+    def expected(self) -> int:
+        return self.tokens + min(self.left, GROWTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    request: GenerationRequest
+    id: str
     slot: int
 
 
@@ -23,17 +42,21 @@ class Admission:
 class Scheduler:
     """The queue and the slots.
 
-    kv_budget: tokens of K/V the device can hold. Rows share one buffer as long as its longest row,
-    so `n` rows are charged n times the largest reservation (prompt + max_tokens) among them.
+    budget: bytes the rows may take. cost: bytes of so many rows, the longest of so many tokens.
+    Rows share buffers as long as the longest, so each is charged as if it were that long.
     paused: nobody is admitted; what runs goes on.
+
+    A row is admitted with room for some tokens of its answer. When rows outgrow the budget, the one
+    admitted last goes back to the head of the queue. The one admitted first never does, and alone
+    it fits (else it had been refused): so every request is served, in order of arrival.
     """
 
     slots: int
-    kv_budget: int
+    budget: int
+    cost: Callable[[int, int], int]
     paused: bool = False
-    queue: deque[GenerationRequest] = field(default_factory=deque)
+    queue: deque[Candidate] = field(default_factory=deque)
     _free: list[int] = field(default_factory=list)
-    _reserved: dict[str, int] = field(default_factory=dict)
     _slot_of: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,44 +66,51 @@ class Scheduler:
     def running(self) -> int:
         return len(self._slot_of)
 
-    def enqueue(self, request: GenerationRequest) -> None:
-        self.queue.append(request)
+    def enqueue(self, candidate: Candidate) -> None:
+        self.queue.append(candidate)
 
-    def admit(self) -> list[Admission]:
-        """Take requests from the queue while slots and memory last, lowest slot first."""
+    def admit(self, longest: int) -> list[Admission]:
+        """Take requests from the queue while slots and memory last, lowest slot first.
+
+        longest: tokens that the longest of the running rows is expected to have.
+        """
         admitted = []
-        while not self.paused and self.queue and self._free and self._fits_now(self.queue[0]):
-            request = self.queue.popleft()
-            slot = heapq.heappop(self._free)
-            self._slot_of[request.id] = slot
-            self._reserved[request.id] = _reservation(request)
-            admitted.append(Admission(request, slot))
+        while not self.paused and self.queue and self._free:
+            candidate = self.queue[0]
+            longest = max(longest, candidate.expected)
+            if self.running and self.cost(self.running + 1, longest) > self.budget:
+                break
+            self.queue.popleft()
+            self._slot_of[candidate.id] = heapq.heappop(self._free)
+            admitted.append(Admission(candidate.id, self._slot_of[candidate.id]))
         return admitted
 
-    def blocked(self) -> GenerationRequest | None:
+    def blocked(self) -> Candidate | None:
         """The head of the queue if a slot is free but memory is not, else None."""
         return self.queue[0] if self.queue and self._free and not self.paused else None
 
+    def overfull(self, longest: int) -> str | None:
+        """Who has to make room, if the running rows, the longest of so many tokens, don't fit."""
+        if self.running < 2 or self.cost(self.running, longest + LOOKAHEAD) <= self.budget:
+            return None
+        return next(reversed(self._slot_of))
+
+    def put_back(self, candidate: Candidate) -> None:
+        """Take a running request's slot and memory; it is the next to be admitted again."""
+        self.release(candidate.id)
+        self.queue.appendleft(candidate)
+
     def drop_queued(self, request_id: str) -> bool:
         """Remove a request that is still queued; False if it isn't."""
-        for request in self.queue:
-            if request.id == request_id:
-                self.queue.remove(request)
+        for candidate in self.queue:
+            if candidate.id == request_id:
+                self.queue.remove(candidate)
                 return True
         return False
 
     def release(self, request_id: str) -> None:
         """Free a running request's slot and memory."""
         heapq.heappush(self._free, self._slot_of.pop(request_id))
-        del self._reserved[request_id]
-
-    def _fits_now(self, request: GenerationRequest) -> bool:
-        longest = max(_reservation(request), *self._reserved.values(), 0)
-        return longest * (self.running + 1) <= self.kv_budget or not self.running
-
-
-def _reservation(request: GenerationRequest) -> int:
-    return len(request.prompt) + request.max_tokens
 
 
 class LineFit:

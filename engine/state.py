@@ -19,6 +19,7 @@ from engine.events import (
     ModelInfo,
     Paused,
     Phase,
+    Preempted,
     Prefill,
     Progress,
     Queued,
@@ -84,7 +85,7 @@ class EngineState:
             case Step():
                 for request, gained in event.tokens.items():
                     self._count(request, gained, event.time)
-            case Waiting() | Admitted() | Prefill() | FirstToken() | Finished():
+            case Waiting() | Preempted() | Admitted() | Prefill() | FirstToken() | Finished():
                 self._advance(event)
 
     def snapshot(self, time: float, wall: float) -> Snapshot:
@@ -122,18 +123,23 @@ class EngineState:
                 state, tokens=state.tokens + gained, last_token=time, phase=Phase.DECODE
             )
 
-    def _advance(self, event: Waiting | Admitted | Prefill | FirstToken | Finished) -> None:
+    def _advance(
+        self, event: Waiting | Preempted | Admitted | Prefill | FirstToken | Finished
+    ) -> None:
         state = self.requests.get(event.request)
         if state is None:
             return
         match event:
             case Waiting():
                 state = replace(state, waiting_for=event.why)
+            case Preempted():
+                state = replace(state, phase=Phase.QUEUED, slot=None, waiting_for=event.why)
             case Admitted():
+                first = event.time if state.admitted is None else state.admitted
                 state = replace(
                     state,
                     phase=Phase.PREFILL,
-                    admitted=event.time,
+                    admitted=first,
                     slot=event.slot,
                     mid_flight=event.mid_flight,
                     cached_tokens=event.cached_tokens,

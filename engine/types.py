@@ -10,6 +10,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
+class Speculate(StrEnum):
+    """Who proposes tokens for the model to check several at once. No answer depends on it."""
+
+    OFF = "off"
+    NGRAM = "ngram"  # looked up in the row's own text
+    DSPARK = "dspark"  # a small model trained for the big one
+    AUTO = "auto"  # dspark where there is such a model, else ngram
+
+
 class FinishReason(StrEnum):
     """Why a request ended. STOP and LENGTH are OpenAI's; the others end a stream early."""
 
@@ -144,11 +153,19 @@ Sink = Callable[[Update], None]
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """max_batch: slots. queue_limit: requests that may wait. kv_budget: bytes for K/V, None for
-    half of the memory that is free once the model is loaded."""
+    half of the memory that is free once the model is loaded. prefix_cache: bytes of them for ended
+    requests, None for an eighth, 0 for none. stuck_after: seconds after which work that has not
+    ended is reported, 0 for never. drafter: folder or hub id, None for the one that is known.
+    max_draft: tokens of a draft, None for as many as pay."""
 
     max_batch: int = 8
     queue_limit: int = 256
     kv_budget: int | None = None
+    speculate: Speculate = Speculate.OFF
+    drafter: str | None = None
+    max_draft: int | None = None
+    prefix_cache: int | None = None
+    stuck_after: float = 120.0
 
 
 class EngineError(Exception):

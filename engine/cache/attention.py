@@ -81,6 +81,8 @@ class SlotBuffers:
         return self.buffers
 
     def memory(self) -> LayerMemory:
+        if not self.buffers:
+            return LayerMemory()
         places = self.buffers[0].shape[0] * self.buffers[0].shape[2]
         return LayerMemory(per_token=sum(buffer.nbytes for buffer in self.buffers) // places)
 

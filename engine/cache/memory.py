@@ -37,7 +37,7 @@ def measure(plan: CachePlan) -> RowMemory:
     """Read one token and look: no config states it."""
     if plan.alone:
         return RowMemory((LayerMemory(per_token=bytes_per_token(plan.model, plan.kv_bits)),))
-    cache = BatchCache(plan.model, plan.kv_bits)
+    cache = BatchCache(plan.model, plan.kv_bits, plan.drafter)
     cache.append_empty()
-    mx.eval(plan.model(mx.array([[0]]), cache=cache.layers))
+    mx.eval(plan.forward(mx.array([[0]]), cache), cache.arrays())
     return RowMemory(tuple(cache.memory()))

@@ -28,7 +28,6 @@ class Feature(StrEnum):
 
 
 ALWAYS = {
-    Feature.PREFIX: ("auto", "while waiting", "equal prompts that wait together are read once"),
     Feature.PENALTIES: ("per request", "in the batch", "each row has its own; none leaves it"),
     Feature.LOGPROBS: ("per request", "in the batch", "up to 20 alternatives, where asked for"),
 }

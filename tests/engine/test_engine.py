@@ -299,11 +299,11 @@ def test_a_full_queue_refuses_at_once(start: Start) -> None:
 
 
 def test_a_request_that_does_not_fit_yet_waits_and_says_why(start: Start) -> None:
-    tokens = 500
+    tokens = 300
     per_token = info_of(start()).kv_bytes_per_token
-    harness = start(max_batch=4, kv_budget=tokens * per_token)
-    first = harness.ask(max_tokens=300)
-    second = harness.ask(max_tokens=300)
+    harness = start(max_batch=4, kv_budget=tokens * per_token, prefix_cache=0)
+    first = harness.ask(max_tokens=200)
+    second = harness.ask(max_tokens=200)
     harness.wait_until(
         lambda: any("memory" in r.waiting_for for r in harness.engine.snapshot().requests)
     )
