@@ -139,6 +139,7 @@ class DsparkApp(ThemedApp):
             self.notify("that session is gone", severity="warning")
             return
         self.workbench = self._workbench_for(opened)
+        self.workbench.trial = old.trial  # it goes on, whatever session is shown
         await self.switch_screen(self.workbench)
         self.workbench.show_turn(choice)
 

@@ -27,3 +27,8 @@ def reveal(session: Session) -> None:
 
 def hidden(session: Session) -> bool:
     return any(pane.alias for pane in session.panes)
+
+
+def engines_hidden(session: Session) -> bool:
+    """Are there several, so that which one the active pane asks would tell who it is?"""
+    return hidden(session) and len({pane.params.engine for pane in session.panes}) > 1

@@ -46,12 +46,18 @@ class Reply:
     """One pane's answer. candidate: the pane's label and what set it apart when it was asked.
 
     engine: which one was asked. run: None while the prompt waits behind the pane's earlier one.
+    dropped: it was taken back while it waited.
     """
 
     pane: Conversation
     candidate: str
     engine: str = ""
     run: Asked | None = None
+    dropped: bool = False
+
+    @property
+    def waits(self) -> bool:
+        return self.run is None and not self.dropped
 
     @property
     def answer(self) -> str:
@@ -71,7 +77,7 @@ class Reply:
     def ending(self) -> str:
         """How it ended, in OpenAI's words where the engine said so; else where it is."""
         if self.run is None:
-            return "queued"
+            return "taken back" if self.dropped else "queued"
         status, reason = self.run.turn.status, self.record.reason
         return reason or status if status is TurnStatus.DONE else status
 
@@ -136,11 +142,18 @@ class Broadcasts:
 
     def begun(self, run: Asked) -> None:
         """Find the broadcast that a new run belongs to, if it does to any."""
-        for broadcast in self._all:
-            reply = broadcast.reply_of(run.pane)
-            if reply is not None and reply.run is None and broadcast.prompt == run.turn.prompt:
-                reply.run = run
-                return
+        if waiting := self._waiting(run.pane, run.turn.prompt):
+            waiting[0].run = run
+
+    def dropped(self, pane: Conversation, prompt: str) -> None:
+        """Note that the newest such prompt that waits in the pane was taken back."""
+        if waiting := self._waiting(pane, prompt):
+            waiting[-1].dropped = True
+
+    def _waiting(self, pane: Conversation, prompt: str) -> list[Reply]:
+        """The pane's replies to that prompt which are still to come, oldest first."""
+        replies = (found.reply_of(pane) for found in self._all if found.prompt == prompt)
+        return [reply for reply in replies if reply is not None and reply.waits]
 
 
 def candidate(pane: Conversation, base: Conversation) -> str:

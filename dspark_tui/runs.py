@@ -13,11 +13,17 @@ from dspark_tui.turns import Origin
 
 
 class Runs:
-    """Starts and stops runs. on_begin: called with each new run, to show it."""
+    """Starts and stops runs. on_begin: called with each new run, to show it. on_drop: called with
+    each queued prompt that will never be sent."""
 
-    def __init__(self, engines: Engines, on_begin: Callable[[Run], None]) -> None:
+    def __init__(
+        self,
+        engines: Engines,
+        on_begin: Callable[[Run], None],
+        on_drop: Callable[[Conversation, str], None],
+    ) -> None:
         self._engines = engines
-        self._on_begin = on_begin
+        self._on_begin, self._on_drop = on_begin, on_drop
         self._running: dict[int, Run] = {}
 
     def __iter__(self) -> Iterator[Run]:
@@ -68,7 +74,7 @@ class Runs:
     def stop_step(self, pane: Conversation) -> str:
         """Take back the newest queued prompt, else stop the answer. Says what it did, or ""."""
         if pane.pending:
-            pane.pending.pop()
+            self._drop(pane)
             return "took back the queued prompt"
         run = self.of(pane)
         if run is None:
@@ -79,7 +85,7 @@ class Runs:
     def stop_all(self) -> int:
         """Stop every answer and drop queued prompts. Returns how many answers ran."""
         for run in self:
-            run.pane.pending.clear()
+            self._drop_all(run.pane)
             run.stop()
         return len(self)
 
@@ -93,9 +99,16 @@ class Runs:
         """Stop the pane's run, or all, and wait until their connections are closed."""
         ending = [run for run in self if pane is None or run.pane is pane]
         for run in ending:
-            run.pane.pending.clear()
+            self._drop_all(run.pane)
             self._running.pop(run.pane.number)
         await asyncio.gather(*(run.finish() for run in ending))
+
+    def _drop(self, pane: Conversation) -> None:
+        self._on_drop(pane, pane.pending.pop())
+
+    def _drop_all(self, pane: Conversation) -> None:
+        while pane.pending:
+            self._drop(pane)
 
     def _start(self, pane: Conversation, turn: Turn) -> None:
         link = self._engines.of(pane.params.engine)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dspark_tui.actions import Context
+from dspark_tui.blind import engines_hidden
 from dspark_tui.completion import UnknownCommandError, command
+from dspark_tui.link import EngineLink
 from dspark_tui.screens.desk import Desk
 from dspark_tui.token_count import TokenCount
 
@@ -11,13 +13,25 @@ from dspark_tui.token_count import TokenCount
 class Composing(Desk):
     """Everything about the text in the composer."""
 
+    _counts: tuple[EngineLink | None, bool] | None = None
+
     def send(self, prompt: str) -> None:
         """Send to wherever the target says."""
         raise NotImplementedError
 
     async def count_tokens(self, text: str) -> TokenCount | None:
         """By the tokenizer of the engine; None while there is none to ask."""
-        return await self.link.client.count_tokens(text) if self.link.ready.is_set() else None
+        if engines_hidden(self.session) or not self.link.ready.is_set():
+            return None
+        return await self.link.client.count_tokens(text)
+
+    def recount(self) -> None:
+        """Count the tokens again where it is another engine that can, or none can any more."""
+        counter = None if engines_hidden(self.session) else self.link
+        counts = (counter, counter is not None and counter.ready.is_set())
+        if counts != self._counts:
+            self._counts = counts
+            self.composer.count_again()
 
     async def action_send(self) -> None:
         """A text that is "/" and an action's name runs the action instead."""

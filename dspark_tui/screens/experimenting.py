@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 class Experimenting(Desk):
     """Keeps the experiment that was started last, so that one can go away while it runs."""
 
-    _trial: Trial | None = None
+    trial: Trial | None = None
+
+    @property
+    def experiment_runs(self) -> bool:
+        return self.trial is not None and self.trial.running
 
     def action_experiment(self) -> None:
-        if self._trial is None:
+        if self.trial is None:
             self._set_up()
         else:
-            self._show(self._trial)
+            self._show(self.trial)
 
     def _set_up(self) -> None:
         from dspark_tui.screens.experiment import ExperimentForm
@@ -32,7 +36,7 @@ class Experimenting(Desk):
 
     def _start(self, trial: Trial | None) -> None:
         if trial is not None:
-            self._trial = trial
+            self.trial = trial
             self._show(trial).action_run()
 
     def _show(self, trial: Trial) -> ExperimentGrid:

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
 from dspark_tui.actions import Context
-from dspark_tui.blind import hidden
+from dspark_tui.blind import engines_hidden, hidden
 from dspark_tui.engines import Engines
 from dspark_tui.glyphs import Glyphs
 from dspark_tui.keymap import Keymap
@@ -27,7 +27,7 @@ from dspark_tui.screens.experimenting import Experimenting
 from dspark_tui.screens.exporting import Exporting
 from dspark_tui.screens.finding import Finding
 from dspark_tui.screens.keeping import Keeping
-from dspark_tui.session import TurnStatus
+from dspark_tui.session import Conversation, TurnStatus
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
@@ -89,7 +89,7 @@ class Workbench(
         session = opened.session
         self.workspaces = workspaces
         self.opened, self.session, self.engines, self.keymap = opened, session, engines, keymap
-        self.runs = Runs(engines, self._begun)
+        self.runs = Runs(engines, self._begun, self._dropped)
         self.panel_mode = panel
         self._drawn: tuple[EngineLink, int] | None = None
         self._ticks = 0
@@ -176,9 +176,10 @@ class Workbench(
 
     def _draw_engine(self) -> None:
         """Figures that change all the time; nothing is drawn while nothing happens."""
-        self._status.refresh_status(self.link)
-        self._draw_panes()
         link = self.link
+        self._status.refresh_status(None if engines_hidden(self.session) else link)
+        self.recount()
+        self._draw_panes()
         if (drawn := (link, link.live.version)) != self._drawn or link.live.active:
             self._drawn = drawn
             self.panel.show(link.live, link.now(), link.name)
@@ -193,6 +194,9 @@ class Workbench(
         self.broadcasts.begun(run)
         self.grid.pane_of(run.pane).begin(run)
         self._ticker.resume()
+
+    def _dropped(self, pane: Conversation, prompt: str) -> None:
+        self.broadcasts.dropped(pane, prompt)
 
     def _tick(self) -> None:
         for run in self.runs:
@@ -271,12 +275,20 @@ class Workbench(
         self.app.refresh(repaint=True, layout=True)
 
     def action_quit(self) -> None:
-        if not self.runs:
+        under_way = self._under_way()
+        if under_way:
+            question = f"{under_way}. Quit all the same?"
+            self.app.push_screen(Confirm(question, "quit"), self._quit_if)
+        else:
             self.app.exit()
-            return
-        panes = f"{len(self.runs)} panes are" if len(self.runs) > 1 else "One pane is"
-        question = f"{panes} answering. Quit all the same?"
-        self.app.push_screen(Confirm(question, "quit"), self._quit_if)
+
+    def _under_way(self) -> str:
+        """What leaving now would break off, as a sentence; "" if nothing is."""
+        count, experiment = len(self.runs), self.experiment_runs
+        panes = f"{count} panes are" if count > 1 else "One pane is"
+        if not count:
+            return "An experiment is running" if experiment else ""
+        return f"{panes} answering" + (", and an experiment is running" if experiment else "")
 
     def _quit_if(self, confirmed: bool | None) -> None:
         if confirmed:

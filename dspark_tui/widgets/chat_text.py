@@ -108,11 +108,13 @@ class ChatText(TextRows):
         self._answering, self._splitter = False, Splitter()
 
     def last_answer(self) -> str:
-        """Source text of the latest answer without its reasoning, "" if there is none."""
+        """Source text of the answer to the latest prompt without its reasoning, "" if none."""
         for kind, lines in reversed(list(self._groups())):
             if kind is Kind.ANSWER:
                 return _source(lines)
-        return next((p.source for p in reversed(self.earlier) if p.kind is Kind.ANSWER), "")
+            if kind is Kind.USER:  # an earlier answer would be taken for this prompt's
+                break
+        return ""
 
     def source_text(self) -> str:
         """Source text of everything said, prompts quoted, reasoning between its tags."""

@@ -161,6 +161,10 @@ class Composer(ChipBox):
     # ---- length
 
     def on_text_area_changed(self) -> None:
+        self.count_again()
+
+    def count_again(self) -> None:
+        """The text is another, or who counts it."""
         if self.text:
             self.run_worker(self._count_soon(), group="count", exclusive=True, exit_on_error=False)
         else:

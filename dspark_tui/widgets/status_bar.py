@@ -21,6 +21,7 @@ STAGES = {
     "load": "loading the model",
     "warm up": "warming up",
 }
+HIDDEN = "blind: several engines, which is which shows after the vote"
 
 
 class StatusBar(Static):
@@ -35,10 +36,10 @@ class StatusBar(Static):
         self._remedy = f"{leave}, {restart} tries again"
         self._shown = ""
 
-    def refresh_status(self, link: EngineLink) -> None:
-        """Show the condition of that engine."""
-        condition = self._condition(link)
-        if link.name:
+    def refresh_status(self, link: EngineLink | None) -> None:
+        """Show the condition of that engine; None: which one it is must not be seen."""
+        condition = Content(HIDDEN) if link is None else self._condition(link)
+        if link is not None and link.name:
             condition = Content.assemble((drawable(link.name), "bold"), "  ", condition)
         if condition.plain != self._shown:
             self._shown = condition.plain

@@ -15,7 +15,7 @@ from dspark_tui.keymap import read_keymap
 from dspark_tui.screens.help import Help
 from dspark_tui.screens.params import ParamsForm
 from dspark_tui.screens.prompts import PromptList
-from tests.tui.conftest import Bench, OpenBench, panes
+from tests.tui.conftest import Bench, OpenBench, fast, panes
 
 Serve = Callable[[FastAPI], AbstractAsyncContextManager[str]]
 
@@ -202,6 +202,13 @@ async def test_the_border_says_how_long_the_text_is(open_bench: OpenBench) -> No
         await bench.until(lambda: "9,004 tokens: the model takes 8,192" in lower_border(bench))
         await bench.press("ctrl+c")
         await bench.until(lambda: lower_border(bench) == "")
+
+
+async def test_tokens_are_counted_once_the_engine_is_ready(open_bench: OpenBench) -> None:
+    async with open_bench(fast(load_seconds=2.0)) as bench:
+        await bench.type("four words are here")
+        assert lower_border(bench) == ""
+        await bench.until(lambda: "4 tokens" in lower_border(bench))
 
 
 async def test_a_server_that_counts_no_tokens_is_asked_once(

@@ -66,6 +66,26 @@ async def test_each_pane_asks_its_own_engine_and_the_active_pane_s_is_shown(
         await bench.until(lambda: panel_title(bench).startswith("batch of second   "))
 
 
+async def test_blind_panes_on_several_engines_show_nothing_of_these(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    async with (
+        second_server(tmp_path) as entry,
+        open_bench(settings=on("", "second", second=entry)) as bench,
+    ):
+        await bench.send("hello")
+        await bench.until_idle()
+        await bench.type("counted")
+        await bench.until(lambda: "1 token" in str(bench.composer.border_subtitle))
+        await bench.press("escape", "b")
+        await bench.until(lambda: "blind" in status(bench))
+        assert "scripted-1" not in status(bench)
+        await bench.until(lambda: "token" not in str(bench.composer.border_subtitle))
+        await bench.press("v")
+        await bench.until(lambda: "scripted-1" in status(bench))
+        await bench.until(lambda: "1 token" in str(bench.composer.border_subtitle))
+
+
 async def test_an_engine_is_started_when_the_first_pane_needs_it_and_only_then() -> None:
     asked: list[str] = []
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from dspark_tui import cli
 from dspark_tui.answer import Answer
@@ -13,6 +14,7 @@ from dspark_tui.experiment_board import State
 from dspark_tui.experiment_file import load
 from dspark_tui.experiment_rows import RowMaker, columns_of
 from dspark_tui.result_table import ResultTable
+from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.experiment import ExperimentForm
 from dspark_tui.screens.experiment_grid import ExperimentGrid
 from dspark_tui.widgets.batch_panel import BatchPanel
@@ -245,6 +247,25 @@ async def test_draft_and_caret_survive_and_the_experiment_goes_on_behind_the_wor
         await bench.until(lambda: "stopped" in experiment.said("heading"))
         await bench.press("n")
         assert isinstance(bench.app.screen, ExperimentForm)
+
+
+async def test_quitting_asks_while_an_experiment_runs_and_it_follows_into_another_session(
+    open_bench: OpenBench, here: Path
+) -> None:
+    async with open_bench(fast(slots=1, rate=20.0)) as bench:
+        experiment = Experimenter(bench)
+        await experiment.start(file=write_experiment(here))
+        await bench.press("ctrl+q")
+        assert isinstance(bench.app.screen, Confirm)
+        assert "An experiment is running" in str(bench.app.screen.query_one(Static).content)
+        await bench.press("escape", "escape")
+        old = bench.workbench
+        await bench.app.workbench.run_action("screen.new_session")
+        await bench.until(lambda: bench.workbench is not old and bench.workbench.is_current)
+        await bench.press("f5")
+        await bench.until(lambda: isinstance(bench.app.screen, ExperimentGrid))
+        await bench.press("ctrl+c", "escape", "ctrl+q")
+        assert not bench.app.is_running
 
 
 async def test_a_cell_that_is_refused_says_why_and_is_asked_again(

@@ -515,6 +515,16 @@ async def test_reasoning_folds_to_a_line_that_a_key_opens(pieces: list[str]) -> 
         assert shown(view) == folded
 
 
+async def test_an_earlier_answer_is_not_taken_for_that_of_the_latest_prompt() -> None:
+    async with staged() as (view, _):
+        for text, answer in (("one", "1"), ("two", "<think>\nonly a thought\n</think>\n")):
+            view.add_user(text)
+            view.begin_answer()
+            view.append(answer)
+            view.end_answer()
+        assert view.last_answer() == ""
+
+
 async def test_reasoning_is_seen_while_it_is_written_and_kept_when_it_is_cut_off() -> None:
     async with staged() as (view, pilot):
         view.begin_answer()

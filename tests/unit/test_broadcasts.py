@@ -78,6 +78,18 @@ def test_a_run_joins_the_oldest_broadcast_whose_prompt_still_waits_for_its_pane(
     assert broadcasts[0].replies[1].ending == "queued"
 
 
+def test_a_prompt_taken_back_no_longer_waits() -> None:
+    broadcasts, panes = Broadcasts(), session()
+    for _ in range(2):
+        broadcasts.sent(PROMPT, panes.panes, panes.panes[0])
+    broadcasts.dropped(panes.panes[1], PROMPT)
+    assert [broadcasts[n].replies[1].ending for n in range(2)] == ["queued", "taken back"]
+    run = asked(panes.panes[1])
+    broadcasts.begun(run)
+    broadcasts.begun(asked(panes.panes[1]))
+    assert [broadcasts[n].replies[1].run for n in range(2)] == [run, None]
+
+
 def test_the_aggregate_is_all_tokens_over_the_time_to_the_last_end() -> None:
     panes = session()
     one, two = panes.panes
