@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.bus import Clock
+from engine.cache import CachePlan
 from engine.drafters.base import NONE, Draft, Drafter
-from engine.drafters.cost import Choice, VerifyCosts, choose
+from engine.drafters.cost import MARGIN, Choice, VerifyCosts, choose
 from engine.drafters.estimate import Estimate, Faded
+from engine.drafters.measure import verify_costs
+from engine.events import Progress
 from engine.events import Speculation as SpeculationEvent
+from engine.models.load import LoadedModel
+from engine.models.prepare import ProgressSink
 from engine.step import Step, Verify
+from engine.types import EngineSettings
 
 if TYPE_CHECKING:
     from engine.batch import Batch
@@ -20,6 +26,9 @@ REST, TRIES = 64, 4
 """Plain steps for which a drafter that doesn't earn its own time isn't asked, and how many
 proposals it has afterwards to show better."""
 
+TELL_SECONDS = 0.5
+"""How often subscribers hear of it at most."""
+
 FADE = 0.98
 """How much of the figures each further step leaves."""
 
@@ -27,18 +36,36 @@ DOUBT = 4.0
 """Tokens' worth of belief that what the drafts promise comes true."""
 
 
+def begin(
+    drafter: Drafter | None,
+    plan: CachePlan,
+    model: LoadedModel,
+    settings: EngineSettings,
+    report: ProgressSink,
+) -> Speculation | None:
+    """For a model whose plan has this drafter; what verifying costs is measured unless known."""
+    if drafter is None:
+        return None
+    if settings.max_draft is not None:
+        return Speculation(drafter, VerifyCosts(), settings.max_draft)
+    key = f"{model.path} {model.info.precision}"
+
+    def notify(done: int, total: int) -> None:
+        report(Progress("warm up", "what checking drafts costs", done, total))
+
+    return Speculation(drafter, verify_costs(plan, settings.max_batch, key, notify))
+
+
 class Speculation:
     """One drafter at work on one batch. Engine thread only."""
 
-    def __init__(
-        self, drafter: Drafter, costs: VerifyCosts, clock: Clock, length: int | None = None
-    ) -> None:
+    def __init__(self, drafter: Drafter, costs: VerifyCosts, length: int | None = None) -> None:
         """length: of every draft that is long enough; None for what pays."""
         self._drafter = drafter
         self._costs = costs
-        self._clock = clock
         self._fixed = length
         self._choice: Choice | None = None
+        self._told = SpeculationEvent(0.0, drafter.name)
         self._began = 0.0
         self._resting, self._tries, self._worth = 0, TRIES, Estimate(1.0)
         self._promised, self._came = Faded(FADE), Faded(FADE)
@@ -59,12 +86,12 @@ class Speculation:
 
     def drafts(self, batch: Batch) -> list[Draft] | None:
         """For each row what to verify; None where a plain step does better."""
-        self._began = self._clock.now()
+        self._began = time.monotonic()
         unread = batch.unread()
         proposals = [NONE] * len(unread)
         if not self._resting:
             proposals = batch.propose(self._drafter, self._limits(batch.rows))
-        spent = (self._clock.now() - self._began) * 1000
+        spent = (time.monotonic() - self._began) * 1000
         self._choice = choice = self._choose(proposals, unread)
         if self._fixed is None and not self._resting:
             self._weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
@@ -72,17 +99,24 @@ class Speculation:
             return None
         return [draft.cut(choice.length) for draft in proposals]
 
-    def record(self, step: Step, gained: Sequence[int], milliseconds: float) -> None:
-        """What a step brought its rows. milliseconds: of a plain one."""
-        rows = len(step.rows)
-        self._forwards.add(rows)
+    def record(
+        self, step: Step, gained: Sequence[int], milliseconds: float
+    ) -> SpeculationEvent | None:
+        """What a step brought its rows; how it goes, if there is news. milliseconds: of a plain
+        step."""
+        self._forwards.add(len(step.rows))
         self._tokens.add(sum(gained))
-        if not isinstance(step, Verify):
-            self._costs.record(rows, 1, milliseconds)
-            for faded in (self._promised, self._came):
-                faded.add(0.0)
-            return
-        self._costs.record(rows, max(step.widths), (self._clock.now() - self._began) * 1000)
+        if isinstance(step, Verify):
+            self._verified(step, gained)
+        else:
+            self._costs.record(len(step.rows), 1, milliseconds)
+            self._promised.add(0.0)
+            self._came.add(0.0)
+        return self._news(len(step.rows))
+
+    def _verified(self, step: Verify, gained: Sequence[int]) -> None:
+        rows = len(step.rows)
+        self._costs.record(rows, max(step.widths), (time.monotonic() - self._began) * 1000)
         accepted = [max(count - 1, 0) for count in gained]
         self._promised.add(sum(_expected(draft) for draft in step.drafts))
         self._came.add(sum(accepted))
@@ -95,17 +129,25 @@ class Speculation:
     def leave(self, row: Row) -> None:
         self._drafter.leave(row)
 
-    def status(self, rows: int) -> SpeculationEvent:
-        """How it goes, for people."""
-        choice = self._choice
-        return SpeculationEvent(
-            time=self._clock.now(),
+    def _news(self, rows: int) -> SpeculationEvent | None:
+        """How it goes, for people: now and then, when it changed."""
+        now, choice = time.monotonic(), self._choice
+        if choice is None or now - self._told.time < TELL_SECONDS:
+            return None
+        news = SpeculationEvent(
+            time=now,
             drafter=self._drafter.name,
-            length=choice.length if choice else 0,
-            acceptance=self._accepted.total / self._drafted.total if self._drafted.total else None,
-            tokens_per_forward=self._tokens.total / max(self._forwards.total, 1.0),
-            why=_why(choice, rows) if choice else "",
+            length=choice.length,
+            acceptance=_rounded(self._accepted.total / self._drafted.total)
+            if self._drafted.total
+            else None,
+            tokens_per_forward=_rounded(self._tokens.total / self._forwards.total),
+            why=_why(choice, rows),
         )
+        if news == self._told:
+            return None
+        self._told = news
+        return news
 
     def _limits(self, rows: Sequence[Row]) -> list[int]:
         """The last token is always the target's. A grammar is walked token by token."""
@@ -128,7 +170,7 @@ class Speculation:
         time = choice.gain / choice.speed + spent
         self._worth.add(choice.gain / time / choice.plain)
         self._tries -= 1
-        if self._tries <= 0 and self._worth.value < 1:
+        if self._tries <= 0 and self._worth.value < 1 / MARGIN:
             self._resting, self._tries, self._worth = REST, TRIES, Estimate(1.0)
 
 
@@ -156,3 +198,7 @@ def _why(choice: Choice, rows: int) -> str:
         return "nothing to propose"
     width, cost = choice.refused
     return f"verify {width} wide costs {cost:.1f}x at {rows} {'row' if rows == 1 else 'rows'}"
+
+
+def _rounded(share: float) -> float:
+    return round(share, 2)

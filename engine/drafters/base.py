@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
@@ -37,7 +37,7 @@ class Draft:
 NONE = Draft()
 
 
-class Drafter(Protocol):
+class Drafter:
     """Proposes for the rows of one batch. To be subclassed. Engine thread only.
 
     What it keeps for each token a row has read (a drafter with attention to the target's hidden
@@ -59,6 +59,7 @@ class Drafter(Protocol):
         (`cache.rows.lengths`) where the target couldn't take rejected drafts back. What is written
         into the context behind a row's length is scratch.
         """
+        raise NotImplementedError
 
     def outlook(self, rows: Sequence[Row], limits: Sequence[int]) -> list[Draft] | None:
         """As `propose`, but while the rows' latest token is still on its way, and at next to no
@@ -80,7 +81,8 @@ class Drafter(Protocol):
         """Every forward of the target goes through here: its logits [rows, width, vocabulary].
 
         tokens: uint32 [rows, width], right-padded, written behind the rows' lengths; a drafter with
-        a context writes theirs at the same places (`cache.context`).
+        a context writes theirs at the same places (`cache.context`) and has it evaluated, which the
+        logits don't need.
         """
         logits: mx.array = target(tokens, cache=cache.layers)
         return logits

@@ -1,0 +1,88 @@
+"""Which drafter a loaded model gets, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.cache import BatchCache, CachePlan
+from engine.drafters.base import Drafter
+from engine.drafters.ngram import NgramDrafter
+from engine.events import Capability
+from engine.models import hub
+from engine.models.capabilities import Feature, stated
+from engine.models.errors import ModelError
+from engine.models.load import LoadedModel
+from engine.models.prepare import ProgressSink
+from engine.types import EngineSettings, Speculate
+
+_LOOKUP = "drafts are looked up in each row's own text"
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A drafter, or None and in `stated` why there is none."""
+
+    drafter: Drafter | None
+    stated: Capability
+
+
+def select(
+    plan: CachePlan, model: LoadedModel, settings: EngineSettings, report: ProgressSink
+) -> Selected:
+    """Never raises: what can't be had is refused, or done without where the choice was ours."""
+    asked = settings.speculate
+    if asked is Speculate.OFF:
+        return Selected(None, stated(Feature.SPECULATION, "off", "off", "not asked for"))
+    if obstacle := _obstacle(plan):
+        return Selected(None, _refused(asked, obstacle))
+    if asked is Speculate.NGRAM:
+        return _chosen(asked, NgramDrafter(), _LOOKUP, settings)
+    try:
+        return _chosen(asked, *_dspark(model, settings, report), settings)
+    except ModelError as error:
+        if asked is Speculate.DSPARK:
+            return Selected(None, _refused(asked, str(error)))
+        return _chosen(asked, NgramDrafter(), f"{_LOOKUP}; no drafter: {error}", settings)
+
+
+def _obstacle(plan: CachePlan) -> str:
+    """Why this model's rows can't take back tokens they read; "" if they can."""
+    if plan.alone:
+        return f"the model's rows can't share a forward: {plan.alone}"
+    cache = plan.new()
+    if not plan.ragged and isinstance(cache, BatchCache) and cache.recurrent:
+        return "the model's code lets padding into its recurrent state"
+    return ""
+
+
+def _dspark(
+    model: LoadedModel, settings: EngineSettings, report: ProgressSink
+) -> tuple[Drafter, str]:
+    """The drafter that was named, or the one known for this model. Raises ModelError."""
+    from engine.drafters.dspark.drafter import DSpark
+    from engine.drafters.dspark.load import load_model
+    from engine.drafters.registry import known_drafter
+
+    name = settings.drafter or known_drafter(model.info.id)
+    if name is None:
+        raise ModelError(f"none is known for {model.info.id}, name one with --drafter")
+    if settings.drafter is None and settings.speculate is Speculate.AUTO and not _is_here(name):
+        raise ModelError(f"{name} isn't here, --speculate dspark fetches it")
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        folder = hub.fetch_hub(name, report)
+    return DSpark(load_model(folder, model), model.model), f"drafted by {name}"
+
+
+def _is_here(name: str) -> bool:
+    return any(model.name == name and not model.problem for model in hub.cached_models())
+
+
+def _chosen(asked: Speculate, drafter: Drafter, why: str, settings: EngineSettings) -> Selected:
+    length = f"up to {settings.max_draft}" if settings.max_draft else "as many as pay here"
+    return Selected(drafter, stated(Feature.SPECULATION, asked, drafter.name, f"{why}, {length}"))
+
+
+def _refused(asked: Speculate, why: str) -> Capability:
+    return stated(Feature.SPECULATION, asked, "off", why, refused=asked is not Speculate.AUTO)
