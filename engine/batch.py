@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
 from engine.bus import Clock
-from engine.cache import BatchCache, CachePlan
+from engine.cache import BatchCache, CachedRow, CachePlan
 from engine.drafters.base import Draft, Drafter
 from engine.logprobs import Scores
 from engine.penalties import penalised
 from engine.pick import Pick
 from engine.prefill import Group
+from engine.prefix import SHORTEST, Tokens, common
 from engine.row import Row
 from engine.sampling import needs_sync, sample
 from engine.step import Step, Verify
@@ -21,10 +22,15 @@ LAYERS_A_TURN = 3
 """Layers whose buffers grow between two steps, ahead of a row that will join."""
 
 
+Offer = Callable[[Tokens, CachedRow], None]
+"""Told of each row that leaves: the tokens it has read, and views of its cache."""
+
+
 class Batch:
     """The decoding rows. Row i of every layer's cache belongs to `rows[i]`."""
 
-    def __init__(self, caches: CachePlan, clock: Clock) -> None:
+    def __init__(self, caches: CachePlan, clock: Clock, offer: Offer) -> None:
+        self._offer = offer
         self._caches = caches
         self._clock = clock
         self._cache = caches.new()
@@ -38,7 +44,7 @@ class Batch:
 
     def expect(self, rows: list[Row]) -> None:
         """Rows are being read that will join: make room for them a few layers at a time."""
-        tokens = max(len(row.request.prompt) for row in rows)
+        tokens = max(row.length for row in rows)
         self._cache.make_room(len(rows), tokens, LAYERS_A_TURN)
 
     def join(self, group: Group) -> None:
@@ -48,11 +54,31 @@ class Batch:
                 self._cache.append_from(group.cache, index)
                 self.rows.append(row)
 
+    def find(self, tokens: Tokens) -> CachedRow | None:
+        """The longest beginning of `tokens` that a row has read and can be cut back to, as views;
+        None if there is none."""
+        if not isinstance(self._cache, BatchCache):
+            return None
+        lengths = self._cache.rows.lengths
+        shared = [
+            common(tokens, row.history[:length])
+            for row, length in zip(self.rows, lengths, strict=True)
+        ]
+        for index in sorted(range(len(shared)), key=shared.__getitem__, reverse=True):
+            if shared[index] < SHORTEST:
+                return None
+            if (found := self._cache.cut(self._cache.row(index), shared[index])) is not None:
+                return found
+        return None
+
     def leave(self, row: Row) -> None:
         """Drop a row; nothing happens if it left already. Tokens in flight are simply not used."""
         if row not in self.rows:
             return
         index = self.rows.index(row)
+        if isinstance(self._cache, BatchCache) and row.failure is None:
+            read = row.history[: self._cache.rows.lengths[index]]
+            self._offer(read, self._cache.row(index))
         self._cache.remove(index)
         self.rows[index] = self.rows[-1]
         self.rows.pop()

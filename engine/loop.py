@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.batch import Batch
 from engine.bus import Clock, EventBus
-from engine.cache import plan_for
+from engine.cache import CachedRow, plan_for
 from engine.drafters.base import Draft
 from engine.drafters.select import select
 from engine.events import (
@@ -22,6 +21,7 @@ from engine.events import (
     FirstToken,
     Paused,
     Phase,
+    Preempted,
     Prefill,
     Progress,
     Status,
@@ -29,12 +29,14 @@ from engine.events import (
     Warning,
 )
 from engine.events import Step as StepEvent
-from engine.hardware import device
+from engine.failures import FailureLog
+from engine.memory import Memory
 from engine.models.capabilities import complete
 from engine.models.load import LoadedModel
 from engine.prefill import PromptReader
+from engine.prefix import Tokens
 from engine.row import Row
-from engine.scheduler import PrefillBudget, Scheduler
+from engine.scheduler import Candidate, PrefillBudget, Scheduler
 from engine.speculation import begin
 from engine.step import Picked, Step, Verify
 from engine.types import (
@@ -44,8 +46,6 @@ from engine.types import (
     GenerationRequest,
     Sink,
 )
-
-log = logging.getLogger(__name__)
 
 BUFFER_CACHE = 1 << 30
 """Bytes of freed buffers MLX may keep for reuse; on a GPU it would keep nearly all memory."""
@@ -76,6 +76,7 @@ class Loop:
     ) -> None:
         self.model = model
         self.failed = False
+        self.doing = ""
         self._bus = bus
         self._clock = clock
         self._forget = forget
@@ -85,18 +86,21 @@ class Loop:
         selected = select(plan, model, settings, self._report)
         self._caches = replace(plan, drafter=selected.drafter)
         self.slots = 1 if self._caches.alone else settings.max_batch
-        self._scheduler = Scheduler(self.slots, self._kv_tokens(settings))
+        self._memory = Memory(self._caches, settings)
+        self._scheduler = Scheduler(self.slots, self._memory.budget, self._memory.cost)
         self._budget = PrefillBudget()
         self._speculation = begin(selected.drafter, self._caches, model, settings, self._report)
         mx.set_cache_limit(BUFFER_CACHE)
         self._wired_before = maybe_set_recommended_wired_limit()
         self._failures = 0
+        self._failed = FailureLog()
         self._last_read = 0.0
         self._in_flight: Step | None = None
-        self._blocked: GenerationRequest | None = None
+        self._blocked: Candidate | None = None
         self._rebuild()
         batching = self._caches.capability(settings.max_batch)
-        for capability in complete((*model.capabilities, batching, selected.stated)):
+        reuse = self._memory.capability()
+        for capability in complete((*model.capabilities, batching, reuse, selected.stated)):
             bus.publish(capability)
 
     @property
@@ -111,7 +115,7 @@ class Loop:
     @property
     def longest_row(self) -> int:
         """Tokens one row may hold: the model's context, or the memory for K/V if that is less."""
-        return min(self.model.info.context, self._scheduler.kv_budget)
+        return self._memory.longest(self.model.info.context)
 
     def check(self, request: GenerationRequest) -> None:
         """Refuse what can never run. Any thread. Raises ContextLengthError."""
@@ -127,7 +131,7 @@ class Loop:
     def retry_after(self) -> int:
         """Seconds until a slot is likely free, 1 to 60. Any thread."""
         rows = [row for row in list(self._rows.values()) if row.slot is not None]
-        left = min((row.request.max_tokens - len(row.tokens) for row in rows), default=0)
+        left = min((row.left for row in rows), default=0)
         return min(max(round(left * self._budget.step / 1000), 1), 60)
 
     def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> Row:
@@ -136,7 +140,7 @@ class Loop:
         if self.failed:
             self._finish(row, FinishReason.ERROR, "the engine stopped after repeated failures")
         else:
-            self._scheduler.enqueue(request)
+            self._scheduler.enqueue(_candidate(row))
         return row
 
     def cancel(self, request_id: str) -> None:
@@ -152,6 +156,7 @@ class Loop:
     def turn(self) -> None:
         """One round. A failure ends the rows that were running, and only those."""
         try:
+            self._make_room()
             self._admit()
             self._read_prompts()
             self._decode()
@@ -160,6 +165,7 @@ class Loop:
 
     def stop(self, why: str) -> None:
         """End every request; the arrays go with this object, on this thread."""
+        self._rebuild()
         for row in list(self._rows.values()):
             self._finish(row, FinishReason.CANCELLED, why)
         mx.synchronize()
@@ -167,27 +173,56 @@ class Loop:
         if self._wired_before is not None:
             mx.set_wired_limit(self._wired_before)
 
+    def _make_room(self) -> None:
+        """Put the youngest rows back into the queue while the rows outgrow their memory."""
+        while (youngest := self._scheduler.overfull(self._longest(_length))) is not None:
+            if self._in_flight is not None:
+                self._settle()  # its tokens count, and one may be a row's last
+            else:
+                self._put_back(self._rows[youngest])
+
+    def _put_back(self, row: Row) -> None:
+        self._reader.remove(row)
+        self._batch.leave(row)
+        row.put_back()
+        self._scheduler.put_back(_candidate(row))
+        why = "K/V memory: the requests before it have outgrown it, and go first"
+        self._publish(Preempted(self._clock.now(), row.request.id, why, len(row.tokens)))
+
     def _admit(self) -> None:
-        for admission in self._scheduler.admit():
-            row, now = self._rows[admission.request.id], self._clock.now()
-            row.phase, row.slot, row.admitted = Phase.PREFILL, admission.slot, now
+        self.doing = "admitting requests"
+        expected = self._longest(_expected)
+        for admission in self._scheduler.admit(expected):
+            row, now = self._rows[admission.id], self._clock.now()
+            row.phase, row.slot = Phase.PREFILL, admission.slot
+            row.admitted = now if row.admitted is None else row.admitted
             mid_flight = bool(self._batch.rows)
             waited = now - row.queued
             self._reader.add(row)
-            self._publish(
-                Admitted(now, row.request.id, admission.slot, waited, mid_flight, row.cached)
-            )
+            cached = min(row.cached, len(row.request.prompt) - 1)
+            self._publish(Admitted(now, admission.id, admission.slot, waited, mid_flight, cached))
         blocked = self._scheduler.blocked()
         if blocked is not self._blocked and blocked is not None:
-            why = "K/V memory: the running requests have to end first"
+            why = self._memory.shortage(blocked, self._scheduler.running, expected)
             self._publish(Waiting(self._clock.now(), blocked.id, why))
         self._blocked = blocked
+
+    def _longest(self, length: Callable[[Row], int]) -> int:
+        """The greatest length of the running rows."""
+        running = (row for row in self._rows.values() if row.slot is not None)
+        return max(map(length, running), default=0)
+
+    def _known(self, tokens: Tokens) -> CachedRow | None:
+        """The longest beginning of `tokens` that a row has read, be it running or ended."""
+        known = (self._memory.find(tokens), self._batch.find(tokens))
+        return max(known, key=lambda row: row.length if row else 0)
 
     def _read_prompts(self) -> None:
         if not self._reader:
             return
         self._settle()  # so that the slice is timed alone and no token waits behind it
         budget = self._budget.tokens(len(self._batch.rows), len(self._reader))
+        self.doing = f"reading the prompts of {len(self._reader)} requests"
         started = self._clock.now()
         piece = self._reader.read(budget)
         now = self._clock.now()
@@ -195,12 +230,13 @@ class Loop:
         if piece.tokens:
             self._budget.record_slice(piece.tokens, milliseconds)
         for row in piece.rows:
-            total = len(row.request.prompt)
+            total = row.length
             done = total if row.unread == 0 else row.read
             self._publish(Prefill(now, row.request.id, done, total, milliseconds))
         if piece.ready:
+            self._memory.keep_ends(piece.ready)
             self._batch.join(piece.ready)
-            for row in piece.ready.rows:
+            for row in piece.ready.joining:
                 row.phase = Phase.DECODE
         else:
             self._batch.expect(piece.rows)
@@ -208,6 +244,7 @@ class Loop:
     def _decode(self) -> None:
         """Verify drafts where there are some; else launch the next step before reading the one in
         flight, where the rows allow it."""
+        self.doing = f"a step of {len(self._batch.rows)} rows"
         drafts = self._drafts()
         if drafts is not None:
             self._hand_out(self._batch.verify(drafts))
@@ -279,7 +316,7 @@ class Loop:
                 if reason is not None:
                     return Taken(len(row.tokens) - had, reason)
         except Exception as error:
-            log.exception("request %s failed", row.request.id)
+            self._failed.note(f"request {row.request.id} failed", error)
             return Taken(len(row.tokens) - had, FinishReason.ERROR, _one_line(error))
         return Taken(len(row.tokens) - had)
 
@@ -298,18 +335,19 @@ class Loop:
         now = self._clock.now()
         try:
             row.finish(reason, now, error)
-        except Exception:
-            log.exception("request %s: its last update was not delivered", row.request.id)
+        except Exception as failure:
+            self._failed.note(f"request {row.request.id}: its end was not delivered", failure)
         taken = now - row.queued
         self._publish(Finished(now, row.request.id, reason, len(row.tokens), taken, error))
 
     def _recover(self, error: Exception) -> None:
         """A step that raised: its rows get the error once, the queue goes on with a new batch."""
-        log.exception("a step failed")
+        self._failed.note("a step failed", error)
         self._failures += 1
         stopped = self._failures >= FAILURES_TOLERATED
         running = [row for row in self._rows.values() if row.phase is not Phase.QUEUED]
         self._rebuild()
+        self._memory.clear()  # what failed may have been for want of memory
         for row in list(self._rows.values()) if stopped else running:
             self._finish(row, FinishReason.ERROR, f"the engine failed: {_one_line(error)}")
         self._publish(Warning(self._clock.now(), "step_failed", _one_line(error)))
@@ -320,8 +358,8 @@ class Loop:
 
     def _rebuild(self) -> None:
         """An empty batch and reader."""
-        self._reader = PromptReader(self._caches)
-        self._batch = Batch(self._caches, self._clock)
+        self._reader = PromptReader(self._caches, self._known)
+        self._batch = Batch(self._caches, self._clock, self._memory.keep)
         self._in_flight = None
         self._blocked = None
 
@@ -332,9 +370,17 @@ class Loop:
     def _publish(self, event: Event) -> None:
         self._bus.publish(event)
 
-    def _kv_tokens(self, settings: EngineSettings) -> int:
-        budget = settings.kv_budget or device.free_bytes() // 2
-        return budget // max(self.model.info.kv_bytes_per_token, 1)
+
+def _candidate(row: Row) -> Candidate:
+    return Candidate(row.request.id, row.length, row.left)
+
+
+def _length(row: Row) -> int:
+    return row.length
+
+
+def _expected(row: Row) -> int:
+    return _candidate(row).expected
 
 
 def _one_line(error: Exception) -> str:

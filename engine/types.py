@@ -153,8 +153,10 @@ Sink = Callable[[Update], None]
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """max_batch: slots. queue_limit: requests that may wait. kv_budget: bytes for K/V, None for
-    half of the memory that is free once the model is loaded. drafter: folder or hub id, None for
-    the one that is known. max_draft: tokens of a draft, None for as many as pay."""
+    half of the memory that is free once the model is loaded. prefix_cache: bytes of them for ended
+    requests, None for an eighth, 0 for none. stuck_after: seconds after which work that has not
+    ended is reported, 0 for never. drafter: folder or hub id, None for the one that is known.
+    max_draft: tokens of a draft, None for as many as pay."""
 
     max_batch: int = 8
     queue_limit: int = 256
@@ -162,6 +164,8 @@ class EngineSettings:
     speculate: Speculate = Speculate.OFF
     drafter: str | None = None
     max_draft: int | None = None
+    prefix_cache: int | None = None
+    stuck_after: float = 120.0
 
 
 class EngineError(Exception):
