@@ -31,15 +31,12 @@ class Taps:
     def __init__(self, model: Any, layers: Sequence[int]) -> None:
         self._model = model
         self._layers = layers
-        stack = getattr(model, "layers", None)
-        if not isinstance(stack, list):
-            raise ModelError("the model has no list of layers whose states a drafter could read")
+        self._stack = stack = _stack(model)
         if max(layers) >= len(stack):
             raise ModelError(
                 f"the drafter reads what layer {max(layers) - 1} hands on, but of the model's "
                 f"{len(stack)} layers only those before the last hand something on"
             )
-        self._stack = stack
         self._check()
 
     def read(self, tokens: mx.array, caches: Any) -> tuple[mx.array, mx.array]:
@@ -71,6 +68,17 @@ class Taps:
             raise ModelError(f"the model's layers can't be read: {one_line(error)}") from error
         if off > TOLERANCE or features.shape[:2] != tokens.shape:
             raise ModelError(f"reading the model's layers changes its logits by {off:.2g}")
+
+
+def _stack(model: Any) -> list[Any]:
+    """The list the model runs its layers from; what it shows as `layers` may be a copy."""
+    shown = list(getattr(model, "layers", None) or ())
+    if shown:
+        for _, module in model.named_modules():
+            for value in module.values():
+                if isinstance(value, list) and list(map(id, value)) == list(map(id, shown)):
+                    return value
+    raise ModelError("the model has no list of layers whose states a drafter could read")
 
 
 class _StandIn:
