@@ -23,8 +23,7 @@ from engine.models.load import LoadedModel, load
 from engine.row import Row
 from engine.scheduler import PrefillBudget
 from engine.speculation import Speculation
-from engine.types import FinishReason, SamplingParams
-from tests.engine.conftest import Harness
+from engine.types import SamplingParams
 from tests.schedules import Job, check, jobs, run, solo
 from tests.tiny_families import tiny_family
 
