@@ -46,7 +46,7 @@ def title(state: LiveState, engine: str = "") -> str:
     """The panel's heading: slots in use, the queue, what is refused. engine: its name, where there
     are several."""
     heading = f"batch of {engine}" if engine else "batch"
-    if state.engine.status not in (EngineStatus.OK, EngineStatus.STOPPING):
+    if state.engine.status not in (EngineStatus.OK, EngineStatus.STUCK, EngineStatus.STOPPING):
         return heading
     return f"{heading}   {_busy(state)}"
 

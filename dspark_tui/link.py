@@ -214,7 +214,7 @@ class EngineLink:
         self.on_event(event)
 
     def _status(self, event: Snapshot | Status) -> None:
-        if event.status is EngineStatus.OK:
+        if event.status in (EngineStatus.OK, EngineStatus.STUCK):
             self.problem = ""
             self.ready.set()
         else:

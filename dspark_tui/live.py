@@ -18,6 +18,7 @@ from engine.events import (
     Event,
     Finished,
     Phase,
+    Preempted,
     Queued,
     RequestState,
     Snapshot,
@@ -113,7 +114,7 @@ class LiveState:
                 self._step(event)
             case Finished():
                 self._finish(event)
-            case Waiting():
+            case Waiting() | Preempted():
                 self.engine.apply(event)
                 self._notice(event.time, f"waits: {event.why}", event.request)
             case Warning():

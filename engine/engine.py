@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from engine.bus import Clock, EventBus, Subscription
-from engine.events import EngineStatus, Progress, Queued, Snapshot, Status
+from engine.events import EngineStatus, Progress, Queued, Snapshot, Status, Warning
 from engine.types import (
     EngineSettings,
     EngineUnavailableError,
@@ -23,6 +23,7 @@ from engine.types import (
     QueueFullError,
     Sink,
 )
+from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from engine.loop import Loop
@@ -49,10 +50,12 @@ class Engine:
         self._loop: Loop | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engine")
+        self._watchdog = Watchdog(settings.stuck_after, self._clock.now, self._report_stuck)
 
     def start(self) -> None:
         """Start the engine thread, which loads the model first; returns at once."""
         self._thread.start()
+        self._watchdog.start()
 
     @property
     def model(self) -> LoadedModel | None:
@@ -110,6 +113,7 @@ class Engine:
         if not self._closing.is_set():
             self._closing.set()
             self._announce(EngineStatus.STOPPING)
+        self._watchdog.close()
         self._inbox.put(lambda: None)
         if self._thread.is_alive():
             self._thread.join()
@@ -141,7 +145,8 @@ class Engine:
             return
         while not self._closing.is_set():
             self._receive(wait=loop.idle)
-            loop.turn()
+            with self._watchdog.watching():
+                loop.turn()
         with self._lock:
             self._loop = None  # from here on nothing more arrives in the inbox
         self._receive(wait=False)
@@ -171,6 +176,19 @@ class Engine:
         if self._closing.is_set():
             raise EngineUnavailableError("stopped while loading")
         self._bus.publish(Status(self._clock.now(), EngineStatus.LOADING, progress))
+
+    def _report_stuck(self, seconds: float) -> None:
+        loop = self._loop
+        if loop is None or loop.failed or self._closing.is_set():
+            return
+        if not seconds:
+            self._announce(EngineStatus.OK)
+            return
+        message = f"stuck for {seconds:.0f} s in {loop.doing}"
+        if self.snapshot().status is not EngineStatus.STUCK:
+            log.warning(message)
+            self._bus.publish(Warning(self._clock.now(), "stuck", message))
+        self._announce(EngineStatus.STUCK, error=message)
 
     def _announce(self, status: EngineStatus, error: str | None = None) -> None:
         loop = self._loop

@@ -69,6 +69,8 @@ def _running(link: EngineLink) -> Content:
     line = Content("   ".join(parts))
     if engine.paused:
         line = Content.assemble(line, "   ", (PAUSED, "bold $warning"))
+    if engine.status is EngineStatus.STUCK:
+        line = Content.assemble(line, "   ", (drawable(engine.error or ""), "bold $error"))
     return line
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_MAX_BATCH = 8
 DEFAULT_QUEUE = 256
 KV_BITS = (8, 4)
+STUCK_AFTER = 120
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 
 
@@ -18,7 +20,8 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
-    engine's events. kv_bits: to quantize K and V. strict: rather end than do without something
+    engine's events. kv_bits: to quantize K and V. prefix_cache: bytes for K and V of ended
+    requests, None for a share of the memory. stuck_after: seconds, 0 for never. strict: rather end than do without something
     that was asked for."""
 
     model: str | None
@@ -33,6 +36,8 @@ class ServeOptions:
     log: Path | None
     record: Path | None = None
     kv_bits: int | None = None
+    prefix_cache: int | None = None
+    stuck_after: float = STUCK_AFTER
     strict: bool = False
 
     @classmethod
@@ -50,6 +55,8 @@ class ServeOptions:
             log=args.log,
             record=args.record,
             kv_bits=args.kv_bits,
+            prefix_cache=args.prefix_cache,
+            stuck_after=args.stuck_after,
             strict=args.strict,
         )
 
@@ -78,6 +85,20 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         choices=KV_BITS,
         help="quantize K and V, in groups of 64 values, where the model allows it",
     )
+    parser.add_argument(
+        "--prefix-cache",
+        type=_bytes,
+        metavar="SIZE|off",
+        help="memory for what ended requests read, for later ones that begin alike: 512M, 2G "
+        "(default: an eighth of the memory for K and V)",
+    )
+    parser.add_argument(
+        "--stuck-after",
+        type=_seconds,
+        default=STUCK_AFTER,
+        metavar="SECONDS|off",
+        help="report a step that takes longer (default: %(default)s)",
+    )
     where = parser.add_mutually_exclusive_group(required=default_port is None)
     where.add_argument("--port", type=_port, default=default_port, metavar="P")
     where.add_argument("--socket", type=Path, metavar="PATH", help="a Unix socket instead")
@@ -105,6 +126,20 @@ def _positive(text: str) -> int:
 
 def _port(text: str) -> int:
     return _within(text, 0, 65535, "a port from 0 to 65535")
+
+
+def _bytes(text: str) -> int:
+    """As in 512M, 1.5G or off."""
+    if text == "off":
+        return 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]?)B?", text, re.IGNORECASE)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size like 512M or 2G, nor off")
+    return int(float(match[1]) * 1000 ** " kmgt".index(match[2].lower() or " "))
+
+
+def _seconds(text: str) -> int:
+    return 0 if text == "off" else _within(text, 1, 10**6, "a number of seconds, nor off")
 
 
 def _within(text: str, low: int, high: int, what: str) -> int:

@@ -96,7 +96,13 @@ def _serve(
     from engine.server.recording import recorded
 
     loader = ModelLoader(ref, options.precision, options.kv_bits)
-    engine = Engine(loader, EngineSettings(options.max_batch, options.queue))
+    settings = EngineSettings(
+        options.max_batch,
+        options.queue,
+        prefix_cache=options.prefix_cache,
+        stuck_after=options.stuck_after,
+    )
+    engine = Engine(loader, settings)
     app = create_app(engine, ref.name, listener.policy)
     host = Host(
         app, engine, reporter, listener.url, options.parent_pipe, log_path, strict=options.strict

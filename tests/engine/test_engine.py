@@ -436,3 +436,26 @@ def test_two_engines_in_turn_and_at_once(start: Start) -> None:
     client = third.ask(max_tokens=20)
     client.wait()
     assert client.text == texts[0]
+
+
+def test_a_step_that_never_returns_is_seen_from_outside(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = start(max_batch=2, stuck_after=0.05)
+    launch, returns = Batch.launch, threading.Event()
+
+    def hang(self: Batch) -> object:
+        assert returns.wait(60)
+        return launch(self)
+
+    monkeypatch.setattr(Batch, "launch", hang)
+    client = harness.ask(max_tokens=3)
+    try:
+        harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.STUCK)
+        assert (harness.engine.snapshot().error or "").startswith("stuck for 0 s in a step of 1")
+        assert [w.code for w in harness.of(Warning) if isinstance(w, Warning)] == ["stuck"]
+    finally:
+        returns.set()
+    assert client.wait().reason is FinishReason.LENGTH
+    harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.OK)
+    assert harness.engine.snapshot().error is None

@@ -21,10 +21,32 @@ def test_kv_is_quantized_only_when_asked_for() -> None:
     assert parsed("--kv-bits", "4").kv_bits == 4
 
 
-@pytest.mark.parametrize("words", [("--kv-bits", "5"), ("--max-batch", "0"), ("--port", "70000")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--kv-bits", "5"),
+        ("--max-batch", "0"),
+        ("--port", "70000"),
+        ("--prefix-cache", "lots"),
+        ("--prefix-cache", "-1"),
+        ("--stuck-after", "0"),
+    ],
+)
 def test_values_that_cannot_work_are_refused(
     words: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         parsed(*words)
     assert words[0] in capsys.readouterr().err
+
+
+def test_the_memory_for_ended_requests_has_a_size_or_is_off() -> None:
+    assert parsed().prefix_cache is None
+    sizes = {"512M": 512 * 10**6, "1.5gb": 15 * 10**8, "64": 64, "off": 0}
+    for text, size in sizes.items():
+        assert parsed("--prefix-cache", text).prefix_cache == size
+
+
+def test_how_long_a_step_may_take_can_be_said() -> None:
+    assert parsed("--stuck-after", "30").stuck_after == 30
+    assert parsed("--stuck-after", "off").stuck_after == 0
