@@ -21,8 +21,8 @@ class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
     engine's events. kv_bits: to quantize K and V. prefix_cache: bytes for K and V of ended
-    requests, None for a share of the memory. stuck_after: seconds, 0 for never. strict: rather end than do without something
-    that was asked for."""
+    requests, None for a share of the memory. stuck_after: seconds, 0 for never. strict: rather end
+    than do without something that was asked for."""
 
     model: str | None
     max_batch: int
