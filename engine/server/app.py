@@ -7,7 +7,7 @@ import time
 from fastapi import FastAPI
 
 from engine.engine import Engine
-from engine.server import chat, completions, errors, routes, tokenize
+from engine.server import chat, completions, errors, responses, routes, tokenize
 from engine.server.guard import AccessPolicy, Guard
 
 
@@ -18,7 +18,7 @@ def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
     app.state.model_id = model_id
     app.state.started = int(time.time())
     # OpenAI clients differ on whether the base URL ends in /v1.
-    for router in (chat.router, completions.router, routes.openai_router):
+    for router in (chat.router, completions.router, responses.router, routes.openai_router):
         app.include_router(router, prefix="/v1")
         app.include_router(router, include_in_schema=False)
     app.include_router(routes.engine_router)

@@ -19,13 +19,15 @@ QUIET_SECONDS = 10.0
 """Silence after which a stream shows that it is alive."""
 
 
-def frame(value: BaseModel | Mapping[str, Any]) -> bytes:
-    """One frame. JSON escapes line breaks, so the value can't break the framing."""
+def frame(value: BaseModel | Mapping[str, Any], event: str | None = None) -> bytes:
+    """One frame, with the event's name if it has one. JSON escapes line breaks, so the value can't
+    break the framing."""
     if isinstance(value, BaseModel):
         text = value.model_dump_json()
     else:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return f"data: {text}\n\n".encode()
+    name = "" if event is None else f"event: {event}\n"
+    return f"{name}data: {text}\n\n".encode()
 
 
 class EventStream(StreamingResponse):

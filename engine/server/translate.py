@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
 from engine.models.errors import TemplateError
 from engine.server.errors import ApiError
 from engine.server.forms import FormTokenizer, demands_call, form_of
@@ -89,6 +92,16 @@ def prepared(body: ChatRequest, tokenizer: ChatTokenizer, context: int, source: 
     form = form_of(body, tokenizer, thinking)
     manner = Manner(tokenizer.markup, thinking, _tools(body), only_call=demands_call(body))
     return Prepared(replace(request, form=form), manner)
+
+
+def as_chat(**fields: Any) -> ChatRequest:
+    """A chat that another protocol's request stands for. Raises RequestValidationError, as for one
+    that was sent."""
+    try:
+        return ChatRequest.model_validate(fields)
+    except ValidationError as error:
+        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from error
 
 
 def generation_request(

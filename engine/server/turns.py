@@ -51,7 +51,7 @@ def _check(message: Message, param: str) -> None:
 def _turn(message: Message) -> Turn:
     role = "system" if message.role == "developer" else message.role
     more: Turn = {
-        "reasoning_content": message.reasoning_content,
+        "reasoning_content": message.reasoning_content or message.reasoning,
         "tool_calls": [_call(call) for call in message.tool_calls or ()] or None,
         "tool_call_id": message.tool_call_id,
         "name": message.name,

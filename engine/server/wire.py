@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from engine.server.sparse import Sparse
@@ -35,15 +35,13 @@ def _part_text(part: Any) -> str:
 
 
 class Message(BaseModel):
-    """One turn. reasoning_content: thoughts of an earlier answer, for templates that want them."""
-
-    model_config = ConfigDict(populate_by_name=True)
+    """One turn. reasoning_content, or reasoning: thoughts of an earlier answer, for templates that
+    want them."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Annotated[str | None, BeforeValidator(join_parts)] = None
-    reasoning_content: str | None = Field(
-        None, validation_alias=AliasChoices("reasoning_content", "reasoning")
-    )
+    reasoning_content: str | None = None
+    reasoning: str | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
