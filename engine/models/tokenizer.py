@@ -98,6 +98,12 @@ class Tokenizer:
     def has_template(self) -> bool:
         return bool(self._wrapped.has_chat_template)
 
+    @property
+    def template(self) -> str:
+        """The chat template's source, "" where there is none or it is a program."""
+        source = getattr(self._wrapped, "chat_template", None)
+        return source if isinstance(source, str) else ""
+
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
         """The text of the ids as a reader sees it. special: with the special tokens in it."""
         return self.backend.decode(list(ids), skip_special_tokens=not special)

@@ -7,8 +7,9 @@ import time
 from fastapi import FastAPI
 
 from engine.engine import Engine
-from engine.server import chat, completions, errors, responses, routes, tokenize
+from engine.server import chat, completions, errors, monitoring, responses, routes, tokenize
 from engine.server.guard import AccessPolicy, Guard
+from engine.server.metrics import Metrics
 
 
 def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
@@ -16,6 +17,7 @@ def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
     app = FastAPI(title="dspark engine", docs_url=None, redoc_url=None)
     app.state.engine = engine
     app.state.model_id = model_id
+    app.state.metrics = Metrics()
     app.state.started = int(time.time())
     # OpenAI clients differ on whether the base URL ends in /v1.
     for router in (chat.router, completions.router, responses.router, routes.openai_router):
@@ -23,6 +25,7 @@ def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
         app.include_router(router, include_in_schema=False)
     app.include_router(routes.engine_router)
     app.include_router(tokenize.router)
+    app.include_router(monitoring.router)
     errors.install(app)
     app.add_middleware(Guard, policy=policy)
     return app

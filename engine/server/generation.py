@@ -11,6 +11,7 @@ from fastapi import Request
 
 from engine.engine import Engine
 from engine.server.doorbell import Doorbell
+from engine.server.metrics import Metrics
 from engine.server.sse import QUIET_SECONDS
 from engine.types import Delta, EngineError, Finish, GenerationRequest, Update
 
@@ -29,6 +30,7 @@ class Generation:
         self._ids = [request.id for request in requests]
         self._updates: deque[tuple[int, Update]] = deque()
         self._bell = Doorbell()
+        self._metrics: Metrics = http.app.state.metrics
         self._submit(requests)
         self._watcher = asyncio.create_task(self._cancel_on_disconnect(http))
 
@@ -58,6 +60,8 @@ class Generation:
             raise
 
     def _receive(self, index: int, update: Update) -> None:
+        if isinstance(update, Finish):
+            self._metrics.ended(update)
         self._updates.append((index, update))
         self._bell.ring()
 

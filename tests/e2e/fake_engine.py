@@ -59,6 +59,7 @@ class FakeTokenizer:
     vocab_size = 100
     markup = Markup()
     guide = FakeGuide()
+    template = "{{ messages }}"
 
     def chat(self, messages: Sequence[dict[str, Any]], **_: Any) -> list[int]:
         text = " ".join(message["content"] for message in messages)
