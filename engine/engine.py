@@ -153,13 +153,16 @@ class Engine:
         loop.stop("the engine is stopping")
 
     def _load(self) -> Loop:
-        from engine.loop import Loop  # imports MLX, which the BLAS must precede
-
         loaded = self._loader(self._report)
         self._report(Progress("warm up", loaded.info.id))
-        self._loop = Loop(loaded, self._settings, self._bus, self._clock, self._forget)
+        self._loop = self._new_loop(loaded)
         self._announce(EngineStatus.OK)
         return self._loop
+
+    def _new_loop(self, loaded: LoadedModel) -> Loop:
+        from engine.loop import Loop  # imports MLX, which the BLAS must precede
+
+        return Loop(loaded, self._settings, self._bus, self._clock, self._forget)
 
     def _receive(self, wait: bool) -> None:
         """Run what other threads asked for; with `wait`, sleep until there is something."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -63,25 +63,41 @@ class Precision:
     why: str
 
 
+class Sharding(Protocol):
+    """Divides a model among `ranks` processes."""
+
+    @property
+    def ranks(self) -> int: ...
+
+    def apply(self, model: nn.Module, config: dict[str, Any], precision: str) -> None:
+        """Leave this rank's share of the weights, which are still on disk. precision: the one
+        chosen, by its name. Raises ModelError."""
+
+
 def load(
     path: Path,
     name: str,
     precision: str = "auto",
     progress: ProgressSink = lambda _: None,
     kv_bits: int | None = None,
+    sharding: Sharding | None = None,
 ) -> LoadedModel:
     """Load a model folder on the calling thread, its weights evaluated when this returns.
 
     name: becomes `info.id`. precision: "auto", "stored" or one of PRECISIONS. kv_bits: 4 or 8 to
-    quantize K and V where the model allows it. Raises ModelError.
+    quantize K and V where the model allows it. With `sharding`, bytes in `info` are this rank's.
+    Raises ModelError.
     """
     config = _read_config(path)
     progress(Progress("load", f"{name}: tokenizer"))
     tokenizer = Tokenizer.load(path, config)
     model, config = _build(path)
-    chosen = _choose(model, precision)
+    chosen = _choose(model, precision, sharding.ranks if sharding else 1)
     if chosen.dtype is not None:
         _convert(model, chosen.dtype)
+    parameters = get_total_parameters(model)
+    if sharding is not None:
+        sharding.apply(model, config, _SHORT_NAMES[chosen.dtype] if chosen.dtype else "stored")
     _evaluate(model, name, progress)
     multiplier = blas.check()
     if device.is_cpu():
@@ -92,7 +108,7 @@ def load(
     info = ModelInfo(
         id=name,
         family=config["model_type"],
-        parameters=get_total_parameters(model),
+        parameters=parameters,
         context=_context(config),
         precision=_precision_name(model),
         weight_bytes=_weight_bytes(model),
@@ -152,9 +168,10 @@ def _build(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     return model, config
 
 
-def _choose(model: nn.Module, requested: str) -> Precision:
-    """The rule: on a CPU fp32 while it fits, elsewhere as stored; a request overrides it."""
-    stored, available = _weight_bytes(model), device.free_bytes()
+def _choose(model: nn.Module, requested: str, ranks: int) -> Precision:
+    """The rule: on a CPU fp32 while it fits, elsewhere as stored; a request overrides it. Ranks
+    are taken to be equal machines."""
+    stored, available = _weight_bytes(model), device.free_bytes() * ranks
     if requested == "auto":
         precision = _automatic(model, stored, available)
     elif requested == "stored":

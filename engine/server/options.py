@@ -21,8 +21,8 @@ class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
     engine's events. kv_bits: to quantize K and V. prefix_cache: bytes for K and V of ended
-    requests, None for a share of the memory. stuck_after: seconds, 0 for never. strict: rather end
-    than do without something that was asked for."""
+    requests, None for a share of the memory. stuck_after: seconds, 0 for never. distributed: a
+    hosts file. strict: rather end than do without something that was asked for."""
 
     model: str | None
     max_batch: int
@@ -38,6 +38,7 @@ class ServeOptions:
     kv_bits: int | None = None
     prefix_cache: int | None = None
     stuck_after: float = STUCK_AFTER
+    distributed: Path | None = None
     strict: bool = False
 
     @classmethod
@@ -57,6 +58,7 @@ class ServeOptions:
             kv_bits=args.kv_bits,
             prefix_cache=args.prefix_cache,
             stuck_after=args.stuck_after,
+            distributed=args.distributed,
             strict=args.strict,
         )
 
@@ -112,6 +114,12 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         type=Path,
         metavar="FILE",
         help="write all events there, for dspark-tui replay",
+    )
+    parser.add_argument(
+        "--distributed",
+        type=Path,
+        metavar="HOSTS",
+        help="share the model among the machines of a hosts file, as mlx.launch takes it",
     )
     parser.add_argument(
         "--strict",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.distributed.hosts import Hosts, HostsError
 from engine.events import Progress
 from engine.models import catalog
 from engine.models.errors import ModelError
@@ -58,7 +59,7 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
         ref = catalog.resolve(options.model)
         with listen(options) as listener:
             return _serve(options, ref, listener, reporter, log_path)
-    except (ModelError, ListenError, RecordingError, StartError) as error:
+    except (ModelError, ListenError, RecordingError, StartError, HostsError) as error:
         reporter.failed(str(error), None)
         return BAD_START
     except KeyboardInterrupt:
@@ -95,14 +96,22 @@ def _serve(
     from engine.server.host import Host
     from engine.server.recording import recorded
 
-    loader = ModelLoader(ref, options.precision, options.kv_bits)
     settings = EngineSettings(
         options.max_batch,
         options.queue,
         prefix_cache=options.prefix_cache,
         stuck_after=options.stuck_after,
     )
-    engine = Engine(loader, settings)
+    if options.distributed is None:
+        engine = Engine(ModelLoader(ref, options.precision, options.kv_bits), settings)
+    else:
+        from engine.distributed.engine import DistributedEngine
+
+        engine = DistributedEngine(
+            *(ref, options.precision, options.kv_bits, settings),
+            hosts=Hosts.read(options.distributed),
+            on_loss=lambda error: reporter.failed(error, log_path),
+        )
     app = create_app(engine, ref.name, listener.policy)
     host = Host(
         app, engine, reporter, listener.url, options.parent_pipe, log_path, strict=options.strict

@@ -1,0 +1,109 @@
+"""The hosts file, in the format of `mlx.launch`: which machines make up the ranks."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlx._distributed_utils.common import Hostfile
+
+BACKENDS = ("ring", "jaccl", "jaccl-ring")
+"""Of MLX's backends those whose ranks can be started one by one; MPI's and NCCL's can't."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class HostsError(Exception):
+    """The hosts file can't be used. `str()` is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankHost:
+    """Where a rank runs. name: for ssh. ips: where the other ranks reach it."""
+
+    rank: int
+    name: str
+    ips: tuple[str, ...]
+
+    @property
+    def local(self) -> bool:
+        return self.name in LOOPBACK
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} ({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All ranks, rank 0 first. rdma: for each rank the device to each other one, for JACCL.
+    environment: variables to set on every rank."""
+
+    backend: str
+    ranks: tuple[RankHost, ...]
+    rdma: tuple[tuple[str | None, ...], ...]
+    environment: dict[str, str]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def address(self) -> str:
+        """Where the other ranks reach rank 0."""
+        return self.ranks[0].ips[0]
+
+    @classmethod
+    def read(cls, path: Path) -> Hosts:
+        """Raises HostsError."""
+        try:
+            file = Hostfile.from_file(path)
+            hosts = cls(
+                backend=file.backend or "ring",
+                ranks=tuple(
+                    RankHost(h.rank, str(h.ssh_hostname), tuple(h.ips)) for h in file.hosts
+                ),
+                rdma=tuple(tuple(h.rdma) for h in file.hosts),
+                environment=dict(pair.split("=", 1) for pair in file.envs),
+            )
+        except (ValueError, TypeError, AttributeError) as error:
+            raise HostsError(f"can't use {path}: {' '.join(str(error).split())}") from error
+        if problem := hosts._problem():
+            raise HostsError(f"can't use {path}: {problem}")
+        return hosts
+
+    def _problem(self) -> str:
+        if len(self) < 2:
+            return f"a model is shared by two ranks or more, and it names {len(self)}"
+        if self.backend not in BACKENDS:
+            return f'the backend "{self.backend}" can\'t be used; use {", ".join(BACKENDS)}'
+        for host in self.ranks:
+            if not host.ips:
+                return f'{host} needs "ips": the addresses at which the others reach it'
+            for ip in host.ips:
+                if not _is_address(ip):
+                    return f'{host}: "{ip}" is no IP address'
+        if self.backend != "ring" and any(len(row) != len(self) for row in self.rdma):
+            return f'every host needs "rdma": {len(self)} devices, null for itself'
+        if free_port(self.address) is None:
+            return f"rank 0 runs here, and {self.address} is no address of this machine"
+        return ""
+
+
+def free_port(ip: str) -> int | None:
+    """A TCP port nobody uses at this machine's address `ip`; None if it has no such address."""
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((ip, 0))
+        except OSError:
+            return None
+        return int(probe.getsockname()[1])
+
+
+def _is_address(ip: object) -> bool:
+    try:
+        ipaddress.ip_address(str(ip))
+    except ValueError:
+        return False
+    return True

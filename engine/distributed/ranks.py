@@ -1,0 +1,209 @@
+"""All other ranks: started, told what to do in one order, watched."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty
+from typing import TypeVar
+
+from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
+from engine.distributed.hosts import Hosts, RankHost, free_port
+from engine.distributed.messages import Beat, Failed, Hello, Message
+from engine.distributed.rank import Rank
+from engine.distributed.versions import versions
+from engine.distributed.vital import BEAT_SECONDS, STANDSTILL_SECONDS
+from engine.events import Capability
+from engine.models.capabilities import Feature, stated
+from engine.models.errors import ModelError
+
+log = logging.getLogger(__name__)
+
+JOIN_SECONDS = 60.0
+"""How long a rank's process may take to start and connect."""
+
+LOOK_SECONDS = 0.2
+"""Between two looks at what else may have happened while waiting."""
+
+END_SECONDS = 1.0
+"""How long a rank may take to end by itself."""
+
+Reply = TypeVar("Reply")
+
+
+class Ranks:
+    """The ranks from 1 up. `gather`, `send` and `replies` are for the engine's thread.
+
+    on_loss: called at most once, from a thread of the ranks' own, with a line that names the rank.
+    lost: that line, None as long as all are there.
+    """
+
+    def __init__(self, hosts: Hosts, on_loss: Callable[[str], None]) -> None:
+        self.hosts = hosts
+        self.lost: str | None = None
+        self._on_loss = on_loss
+        self._ranks: list[Rank] = []
+        self._place = 0  # of rank 0 in the record
+        self._moved = time.monotonic()
+        self._running = False  # within a turn
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._news_of_loss = threading.Event()
+
+    def capability(self) -> Capability:
+        """The ranks as people see them."""
+        asked, backend = f"{len(self.hosts)} ranks", self.hosts.backend
+        if self.lost is not None:
+            return stated(Feature.DISTRIBUTED, asked, "stopped", self.lost, refused=True)
+        ranks = [str(self.hosts.ranks[0]), *map(str, self._ranks)]
+        how = f"{asked}, tensor parallel, {backend}"
+        return stated(Feature.DISTRIBUTED, asked, how, "; ".join(ranks))
+
+    def gather(self, tick: Callable[[int], None]) -> list[list[int]]:
+        """Start all ranks and wait until they have connected; every rank's ports, rank 0's first.
+
+        tick: hears how many have, and may raise to end it. Raises ModelError naming the rank.
+        """
+        token = secrets.token_hex(TOKEN_BYTES // 2).encode()
+        leader = self.hosts.ranks[0]
+        family = socket.AF_INET6 if ":" in leader.ips[0] else socket.AF_INET
+        with socket.create_server((leader.ips[0], 0), family=family) as listener:
+            address = leader.ips[0], int(listener.getsockname()[1])
+            for host in self.hosts.ranks[1:]:
+                self._ranks.append(Rank(host, address, token))
+            self._welcome_all(listener, token, tick)
+        ports = [_checked(leader, [free_port(ip) for ip in leader.ips])]
+        for rank in self._ranks:
+            assert rank.hello is not None
+            ports.append(_checked(rank.host, rank.hello.ports))
+        threading.Thread(target=self._watch, name="rank-watch", daemon=True).start()
+        return ports
+
+    def send(self, message: Message) -> None:
+        """Tell all ranks, the next message of the record. Nothing happens once one is lost."""
+        if self.lost is not None:
+            return
+        self._place += 1
+        self._moved = time.monotonic()
+        for rank in self._ranks:
+            assert rank.channel is not None
+            try:
+                rank.channel.send(message)
+            except ChannelClosed:
+                return  # its listener tells
+
+    def replies(self, kind: type[Reply]) -> list[Reply]:
+        """The next reply of every rank. Raises ModelError once one is lost."""
+        found: list[Reply] = []
+        for rank in self._ranks:
+            while True:
+                if self.lost is not None:
+                    raise ModelError(self.lost)
+                try:
+                    reply = rank.replies.get(timeout=LOOK_SECONDS)
+                except Empty:
+                    continue
+                if isinstance(reply, kind):
+                    found.append(reply)
+                    break
+        return found
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """A turn, in which no rank may stay behind."""
+        self._running = True
+        try:
+            yield
+        finally:
+            self._running = False
+
+    def wait_for_loss(self, seconds: float) -> bool:
+        """Whether a rank is lost, or will be within so many seconds."""
+        return self._news_of_loss.wait(seconds)
+
+    def release(self) -> None:
+        """From now on ranks may end."""
+        self._closing.set()
+
+    def close(self) -> None:
+        """Wait a moment for the ranks to end, then end them."""
+        self.release()
+        deadline = time.monotonic() + END_SECONDS
+        for rank in self._ranks:
+            rank.ended(max(deadline - time.monotonic(), 0))
+        self._kill()
+
+    def _welcome_all(
+        self, listener: socket.socket, token: bytes, tick: Callable[[int], None]
+    ) -> None:
+        deadline = time.monotonic() + JOIN_SECONDS
+        while missing := [rank for rank in self._ranks if rank.channel is None]:
+            tick(len(self.hosts) - len(missing))
+            for rank in missing:
+                if end := rank.ended():
+                    raise ModelError(f"{rank} can't be started: it {end}")
+            if time.monotonic() > deadline:
+                raise ModelError(f"{missing[0]} has not connected after {JOIN_SECONDS:.0f} s")
+            if channel := Channel.accept(listener, token, LOOK_SECONDS):
+                self._welcome(channel)
+
+    def _welcome(self, channel: Channel) -> None:
+        hello = channel.receive()
+        assert isinstance(hello, Hello)
+        rank = self._ranks[hello.rank - 1]
+        if hello.versions != versions():
+            raise ModelError(f"{rank} has {hello.versions}; rank 0 has {versions()}")
+        rank.joined(channel, hello)
+        threading.Thread(target=self._listen, args=[rank], daemon=True).start()
+
+    def _listen(self, rank: Rank) -> None:
+        """Take what a rank sends, until its connection ends."""
+        assert rank.channel is not None
+        try:
+            while True:
+                match message := rank.channel.receive():
+                    case Beat():
+                        rank.vital.beat(message.place, time.monotonic())
+                    case Failed():
+                        self._lose(rank, message.error)
+                    case _:
+                        rank.replies.put(message)
+        except ChannelClosed:
+            if self.lost is None and not self._closing.is_set():
+                self._lose(rank, rank.ended(END_SECONDS) or "closed its connection")
+
+    def _watch(self) -> None:
+        while not self._closing.wait(BEAT_SECONDS) and self.lost is None:
+            now, place = time.monotonic(), self._place
+            for rank in self._ranks:
+                if complaint := rank.vital.complaint(place if self._running else 0, now):
+                    self._lose(rank, complaint)
+            if self._running and now - self._moved > STANDSTILL_SECONDS:
+                self._lose(None, f"has moved for {STANDSTILL_SECONDS:.0f} s")
+
+    def _lose(self, rank: Rank | None, why: str) -> None:
+        with self._lock:
+            if self.lost is not None or self._closing.is_set():
+                return
+            self.lost = f"{rank or 'no rank'} {why}"
+        log.error("%s", self.lost)
+        self._on_loss(self.lost)
+        self._news_of_loss.set()
+        self._kill()
+
+    def _kill(self) -> None:
+        for rank in self._ranks:
+            rank.kill()
+
+
+def _checked(host: RankHost, ports: Sequence[int | None]) -> list[int]:
+    """Raises ModelError where the rank's machine lacks one of its addresses."""
+    for ip, port in zip(host.ips, ports, strict=True):
+        if port is None:
+            raise ModelError(f"{host} has no address {ip}; correct the hosts file")
+    return [port for port in ports if port is not None]
