@@ -6,6 +6,7 @@ The reference is mlx-lm's own unbatched path: its caches, the whole prompt in on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 from hypothesis import strategies as st
@@ -89,10 +90,12 @@ def run(model: LoadedModel, schedule: list[Job], slots: int) -> list[Row]:
     return play(model, schedule, EventBus(Clock(), slots, queue_limit=100), slots)
 
 
-def play(model: LoadedModel, schedule: list[Job], bus: EventBus, slots: int) -> list[Row]:
-    """As `run`, the events going to `bus`."""
+def play(
+    model: LoadedModel, schedule: list[Job], bus: EventBus, slots: int, **settings: Any
+) -> list[Row]:
+    """As `run`, the events going to `bus`. Keyword arguments go to EngineSettings."""
     clock = bus.clock
-    loop = Loop(model, EngineSettings(max_batch=slots), bus, clock, lambda _: None)
+    loop = Loop(model, EngineSettings(max_batch=slots, **settings), bus, clock, lambda _: None)
     rows: dict[int, Row] = {}
     turn = 0
     while len(rows) < len(schedule) or not loop.idle:

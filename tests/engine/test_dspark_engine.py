@@ -1,0 +1,129 @@
+"""DSpark drafters at work in the engine: nothing changes, and no context is ever out of step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import engine.cache.attention
+from engine.bus import Clock, EventBus
+from engine.cache import plan_for
+from engine.cache.batch import BatchCache
+from engine.drafters.base import Draft
+from engine.drafters.dspark.drafter import DSpark
+from engine.drafters.select import select
+from engine.models.load import LoadedModel, load
+from engine.row import Row
+from engine.scheduler import PrefillBudget
+from engine.types import EngineSettings, Speculate
+from tests.engine.dspark_checkpoints import NATIVE, random_weights, write
+from tests.engine.dspark_reference import Reference
+from tests.engine.dspark_rows import features, history
+from tests.schedules import Job, check, jobs, play
+from tests.tiny import tiny_llama
+from tests.tiny_families import tiny_family
+
+few = settings(
+    max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+schedules = st.lists(jobs, min_size=3, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    return load(tiny_llama(tmp_path_factory.mktemp("target"), layers=4, ends=False), "tiny")
+
+
+@pytest.fixture(scope="module")
+def drafter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("drafter")
+    return write(folder, NATIVE, random_weights(NATIVE))
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers that grow often, and prompts read in several slices."""
+    monkeypatch.setattr(engine.cache.attention, "LENGTH_STEP", 8)
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 16)
+
+
+def drafted(model: LoadedModel, schedule: list[Job], drafter: Path, length: int) -> list[Row]:
+    """Play a schedule with drafts of this length."""
+    bus = EventBus(Clock(), 3, queue_limit=100)
+    asked = {"speculate": Speculate.DSPARK, "drafter": str(drafter), "max_draft": length}
+    return play(model, schedule, bus, 3, **asked)
+
+
+@few
+@given(schedule=schedules, length=st.sampled_from([1, 3, 5]))
+def test_every_draft_is_the_reference_s_whatever_rows_join_and_leave(
+    target: LoadedModel,
+    drafter: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    schedule: list[Job],
+    length: int,
+) -> None:
+    reference, compared = Reference(NATIVE, random_weights(NATIVE)), []
+    propose = DSpark.propose
+
+    def checked(
+        self: DSpark, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache
+    ) -> list[Draft]:
+        drafts = propose(self, rows, limits, cache)
+        for row, draft in zip(rows, drafts, strict=True):
+            tokens = history(row)
+            if len(draft) and len(tokens) > 1 and row.request.sampling.temperature == 0:
+                seen = features(target, tokens[:-1], (0, 1, 3))
+                wanted = reference.draft(seen, tokens[-1], len(draft))
+                assert list(draft.tokens) == wanted.tokens
+                np.testing.assert_allclose(draft.chances, wanted.confidence, atol=1e-3)
+                compared.append(row)
+        return drafts
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DSpark, "propose", checked)
+        rows = drafted(target, schedule, drafter, length)
+    check(target, schedule, rows)
+    greedy = [job for job in schedule if not job.sampling.temperature and job.max_tokens > 2]
+    assert compared or not greedy or any(job.cancelled is not None for job in greedy)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3_moe", "lfm2", "qwen3_next", "mamba2"])
+@few
+@given(schedule=schedules, length=st.sampled_from([2, 5]))
+def test_rows_of_any_family_have_the_tokens_they_have_without(
+    tmp_path_factory: pytest.TempPathFactory, family: str, schedule: list[Job], length: int
+) -> None:
+    model = load(tiny_family(tmp_path_factory.mktemp(family), family), family)
+    depth = len(model.model.layers)
+    config = NATIVE | {"num_target_layers": depth, "target_layer_ids": [-1, depth - 2]}
+    folder = write(tmp_path_factory.mktemp("drafter"), config, random_weights(config))
+    check(model, schedule, drafted(model, schedule, folder, length))
+
+
+def chosen(target: LoadedModel, asked: EngineSettings) -> tuple[str, bool, str]:
+    """(what drafts, whether that is a refusal, why)."""
+    plan = plan_for(target.model)
+    said = select(plan, target, asked, lambda _: None).stated
+    return said.effective, said.refused, said.why
+
+
+def test_a_drafter_that_doesn_t_fit_is_refused_and_auto_goes_on_without(
+    target: LoadedModel, tmp_path: Path
+) -> None:
+    config = NATIVE | {"vocab_size": 640}
+    folder = write(tmp_path, config, random_weights(config))
+    why = "is for a model with 640 tokens"
+    asked = EngineSettings(speculate=Speculate.DSPARK, drafter=str(folder))
+    effective, refused, said = chosen(target, asked)
+    assert (effective, refused) == ("off", True)
+    assert why in said
+    auto = EngineSettings(speculate=Speculate.AUTO, drafter=str(folder))
+    effective, refused, said = chosen(target, auto)
+    assert (effective, refused) == ("ngram", False)
+    assert why in said
