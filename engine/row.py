@@ -171,7 +171,7 @@ class Row:
         timings = Timings(
             self._since(self.admitted), self._since(self.first_token), now - self.queued
         )
-        self.sink(Finish(reason, usage, timings, error))
+        self.sink(Finish(reason, usage, timings, error, self.text.stop))
 
     def _send_rest(self) -> None:
         self.send(self.text.flush())

@@ -59,9 +59,10 @@ class Detokenizer:
 
 
 class StopMatcher:
-    """Find stop strings in streamed text, wherever the pieces are cut."""
+    """Find stop strings in streamed text, wherever the pieces are cut. found: the one that was."""
 
     def __init__(self, stops: Sequence[str]) -> None:
+        self.found: str | None = None
         self._stops = stops
         self._held = ""
 
@@ -69,9 +70,10 @@ class StopMatcher:
         """(text that can be sent, whether a stop string ended it). Text that may still turn out to
         begin a stop string is held back."""
         self._held += text
-        found = [at for at in map(self._held.find, self._stops) if at >= 0]
+        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
-            sendable, self._held = self._held[: min(found)], ""
+            at, self.found = min(found)
+            sendable, self._held = self._held[:at], ""
             return sendable, True
         keep = self._undecided()
         cut = len(self._held) - keep
@@ -102,6 +104,11 @@ class RowText:
         self._stops = StopMatcher(stops)
         self.decoded = 0
         """Characters the tokens made so far, sendable or not: where the next token's begin."""
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that was hit."""
+        return self._stops.found
 
     def push(self, token: int) -> tuple[str, bool]:
         """(new sendable text, whether a stop string was hit)."""

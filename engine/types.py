@@ -137,12 +137,14 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The last update of a request, exactly once. `error` is set only when reason is ERROR."""
+    """The last update of a request, exactly once. `error` is set only when reason is ERROR. stop:
+    the stop string that ended it, if one did."""
 
     reason: FinishReason
     usage: Usage
     timings: Timings
     error: str | None = None
+    stop: str | None = None
 
 
 Update = Delta | Finish

@@ -60,6 +60,7 @@ class Answer:
         self.created = int(time.time())
         self.choices = len(generation.requests)
         self.id = generation.requests[0].id
+        self.prompt_tokens = len(generation.requests[0].prompt)
         self.logprobs = generation.requests[0].logprobs is not None
         self.headers = {"X-Request-Id": self.id}
         if engine.snapshot().paused:

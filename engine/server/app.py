@@ -7,7 +7,16 @@ import time
 from fastapi import FastAPI
 
 from engine.engine import Engine
-from engine.server import chat, completions, errors, monitoring, responses, routes, tokenize
+from engine.server import (
+    chat,
+    completions,
+    errors,
+    messages,
+    monitoring,
+    responses,
+    routes,
+    tokenize,
+)
 from engine.server.guard import AccessPolicy, Guard
 from engine.server.metrics import Metrics
 
@@ -20,7 +29,13 @@ def create_app(engine: Engine, model_id: str, policy: AccessPolicy) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.started = int(time.time())
     # OpenAI clients differ on whether the base URL ends in /v1.
-    for router in (chat.router, completions.router, responses.router, routes.openai_router):
+    for router in (
+        chat.router,
+        completions.router,
+        responses.router,
+        messages.router,
+        routes.openai_router,
+    ):
         app.include_router(router, prefix="/v1")
         app.include_router(router, include_in_schema=False)
     app.include_router(routes.engine_router)

@@ -16,6 +16,14 @@ from engine.types import ContextLengthError, EngineError, QueueFullError
 CLIENT_CLOSED = 499
 """Status of an answer that was cancelled: clients retry 5xx by themselves, this one never."""
 
+ANTHROPIC_TYPES = {
+    404: "not_found_error",
+    413: "request_too_large",
+    500: "api_error",
+    503: "overloaded_error",
+}
+"""Where Anthropic's word for a status is not OpenAI's."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
@@ -44,8 +52,22 @@ class ApiError(HTTPException):
     def payload(self) -> dict[str, Any]:
         return {"error": asdict(self.body)}
 
-    def response(self) -> JSONResponse:
-        return JSONResponse(self.payload(), self.status_code, self.headers)
+    def payload_for(self, path: str) -> dict[str, Any]:
+        """As the clients of that path know errors: Anthropic's have their own kind."""
+        if not speaks_anthropic(path):
+            return self.payload()
+        message = self.body.message
+        if self.body.code == "context_length_exceeded":
+            message = f"prompt is too long: {message}"
+        kind = ANTHROPIC_TYPES.get(self.status_code, self.body.type)
+        return {"type": "error", "error": {"type": kind, "message": message}}
+
+    def response(self, path: str) -> JSONResponse:
+        return JSONResponse(self.payload_for(path), self.status_code, self.headers)
+
+
+def speaks_anthropic(path: str) -> bool:
+    return path.endswith(("/messages", "/messages/count_tokens"))
 
 
 def refused(error: EngineError, param: str | None = None) -> ApiError:
@@ -66,15 +88,16 @@ def install(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
         if not isinstance(error, ApiError):
             error = _routing_error(request, error)
-        return error.response()
+        return error.response(request.url.path)
 
     @app.exception_handler(RequestValidationError)
     async def bad_input(request: Request, error: RequestValidationError) -> JSONResponse:
-        return _invalid(error).response()
+        return _invalid(error).response(request.url.path)
 
     @app.exception_handler(Exception)
     async def fault(request: Request, error: Exception) -> JSONResponse:
-        return ApiError(500, "The engine's server failed; its log has the details.").response()
+        failed = ApiError(500, "The engine's server failed; its log has the details.")
+        return failed.response(request.url.path)
 
 
 def _type(status: int) -> str:

@@ -51,9 +51,12 @@ class AccessPolicy:
         if self.api_key is None:
             return
         given = headers.get("authorization", "").removeprefix("Bearer ").strip()
+        given = given or headers.get("x-api-key", "")
         if not secrets.compare_digest(given.encode("latin-1"), self.api_key.encode()):
             raise ApiError(
-                401, "Send the server's key as Authorization: Bearer KEY.", code="invalid_api_key"
+                401,
+                "Send the server's key as Authorization: Bearer KEY, or as x-api-key.",
+                code="invalid_api_key",
             )
 
 
@@ -72,7 +75,7 @@ class Guard:
         try:
             self._policy.check(path, Headers(scope=scope))
         except ApiError as error:
-            await error.response()(scope, receive, send)
+            await error.response(path)(scope, receive, send)
             return
         await self._app({**scope, "path": path}, self._counted(receive), send)
 

@@ -24,7 +24,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A whole tool call. arguments: JSON."""
+    """A whole tool call. arguments: a JSON object."""
 
     id: str
     name: str
@@ -173,8 +173,11 @@ def _call(call: Mapping[str, Any]) -> Called:
     name, arguments = call["name"], call.get("arguments", call.get("parameters", {}))
     if not isinstance(name, str) or not name:
         raise ValueError("a call without a name")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return Called(_id(call.get("id")), name, text)
+    if isinstance(arguments, str):
+        arguments = json.loads(arguments)
+    if not isinstance(arguments, dict):
+        raise ValueError("arguments that are no object")
+    return Called(_id(call.get("id")), name, json.dumps(arguments, ensure_ascii=False))
 
 
 def _id(given: object) -> str:

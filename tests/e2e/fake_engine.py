@@ -54,14 +54,17 @@ class FakeGuide:
 
 
 class FakeTokenizer:
-    """One token a word; a last word that begins thoughts is the token THINK."""
+    """One token a word; a last word that begins thoughts is the token THINK. asked: the latest
+    messages, and what came with them."""
 
     vocab_size = 100
     markup = Markup()
     guide = FakeGuide()
     template = "{{ messages }}"
+    asked: tuple[Sequence[dict[str, Any]], dict[str, Any]]
 
-    def chat(self, messages: Sequence[dict[str, Any]], **_: Any) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, Any]], **more: Any) -> list[int]:
+        self.asked = messages, more
         text = " ".join(message["content"] for message in messages)
         if "#template" in text:
             raise TemplateError("System role not supported")
@@ -97,6 +100,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.pieces: tuple[str, ...] = ("Hel", "lo ", "wörld 👩‍👩‍👧")
         self.reason = FinishReason.STOP
+        self.stop: str | None = None
         self.error: str | None = None
         self.held = False
         self.refusal: EngineError | None = None
@@ -179,4 +183,4 @@ class FakeEngine:
     def _finish(self, id: str, sink: Sink, reason: FinishReason, error: str | None) -> None:
         tokens = len(self.pieces)
         self.publish(Finished, id, reason, tokens, 0.25, error)
-        sink(Finish(reason, Usage(5, tokens, 2), Timings(0.01, 0.02, 0.25), error))
+        sink(Finish(reason, Usage(5, tokens, 2), Timings(0.01, 0.02, 0.25), error, self.stop))
