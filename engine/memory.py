@@ -35,7 +35,7 @@ class Memory:
         if isinstance(shape, BatchCache):
             asked = total // KEPT_SHARE if self._asked is None else self._asked
             self._kept = PrefixCache(shape, min(asked, total // 2))
-        self.budget = total - (self._kept.limit if self._kept else 0)
+        self.budget = total - (0 if self._kept is None else self._kept.limit)
 
     def cost(self, rows: int, longest: int) -> int:
         """Bytes of a batch of `rows` rows, the longest of so many tokens."""
@@ -55,23 +55,23 @@ class Memory:
 
     def find(self, tokens: Tokens) -> CachedRow | None:
         """The longest beginning of `tokens` among the kept rows, as views."""
-        return self._kept.find(tokens) if self._kept else None
+        return self._kept.find(tokens) if self._kept is not None else None
 
     def keep(self, tokens: Tokens, row: CachedRow) -> None:
         """Copy a row that is about to go."""
-        if self._kept:
+        if self._kept is not None:
             self._kept.keep(tokens, row)
 
     def keep_ends(self, group: Group) -> None:
         """Copy rows whose prompts have been read, where that is the last chance to: a recurrent
         state moves on, while an attention layer's row can be cut back to its prompt."""
-        if self._kept and isinstance(group.cache, BatchCache) and not group.cache.cuttable:
+        if isinstance(group.cache, BatchCache) and not group.cache.cuttable:
             for index, reading in enumerate(group.readings):
-                self._kept.keep(reading.tokens, group.cache.row(index))
+                self.keep(reading.tokens, group.cache.row(index))
 
     def clear(self) -> None:
         """Drop every kept row."""
-        if self._kept:
+        if self._kept is not None:
             self._kept.clear()
 
     def capability(self) -> Capability:

@@ -74,7 +74,7 @@ class SlotBuffers:
 
     def make_room(self, rows: int, tokens: int) -> bool:
         before = self.buffers
-        self._reserve(rows, tokens, before)
+        self._reserve(rows, max(tokens, self.rows.longest), before)
         return any(new is not old for new, old in zip(self.buffers, before, strict=True))
 
     def arrays(self) -> list[mx.array]:
@@ -126,7 +126,8 @@ class SlotBuffers:
         return positions
 
     def _reserve(self, rows: int, tokens: int, like: list[mx.array]) -> None:
-        """Room for `rows` rows of `tokens` tokens; heads, sizes and types come from `like`."""
+        """Room for `rows` rows of `tokens` tokens, those that are there included; heads, sizes and
+        types come from `like`."""
         have: Sequence[mx.array | None] = self.buffers or [None] * len(like)
         self.buffers = [
             _grown(buffer, rows, tokens, array) for buffer, array in zip(have, like, strict=True)
@@ -178,19 +179,18 @@ class SlotKVCache(SlotBuffers):
 
 
 def _grown(buffer: mx.array | None, rows: int, tokens: int, like: mx.array) -> mx.array:
-    """`buffer` with room for `rows` rows of `tokens` tokens; heads and dtype come from `like`."""
-    have_rows, have_tokens = (0, 0) if buffer is None else (buffer.shape[0], buffer.shape[2])
-    if rows <= have_rows and tokens <= have_tokens and buffer is not None:
+    """`buffer` with room for `rows` rows of `tokens` tokens; heads and dtype come from `like`.
+
+    Where it has to be copied, room that is no longer needed goes: no buffer is ever larger than
+    rows that were there at one time needed.
+    """
+    if buffer is not None and rows <= buffer.shape[0] and tokens <= buffer.shape[2]:
         return buffer
-    shape = (
-        max(row_step(rows), have_rows),
-        like.shape[1],
-        max(token_step(tokens), have_tokens),
-        like.shape[3],
-    )
+    shape = (row_step(rows), like.shape[1], token_step(tokens), like.shape[3])
     grown = mx.zeros(shape, dtype=like.dtype)
     if buffer is not None:
-        grown[:have_rows, :, :have_tokens] = buffer
+        kept = buffer[: shape[0], :, : shape[2]]
+        grown[: kept.shape[0], :, : kept.shape[2]] = kept
     return grown
 
 
