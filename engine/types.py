@@ -158,14 +158,18 @@ class EngineSettings:
     half of the memory that is free once the model is loaded. prefix_cache: bytes of them for ended
     requests, None for an eighth, 0 for none. stuck_after: seconds after which work that has not
     ended is reported, 0 for never. drafter: folder or hub id, None for the one that is known.
-    max_draft: tokens of a draft, None for as many as pay."""
+    drafter_bits: to quantize it, None as it is stored. max_draft: tokens of a draft, None for as
+    many as pay. confidence: a drafter that knows how likely its tokens are right ends a draft
+    before the first one less likely."""
 
     max_batch: int = 8
     queue_limit: int = 256
     kv_budget: int | None = None
     speculate: Speculate = Speculate.OFF
     drafter: str | None = None
+    drafter_bits: int | None = None
     max_draft: int | None = None
+    confidence: float = 0.0
     prefix_cache: int | None = None
     stuck_after: float = 120.0
 

@@ -72,7 +72,8 @@ def _dspark(
     folder = Path(name).expanduser()
     if not folder.is_dir():
         folder = hub.fetch_hub(name, report)
-    return DSpark(load_model(folder, model), model.model), f"drafted by {name}"
+    loaded = load_model(folder, model, settings.drafter_bits)
+    return DSpark(loaded, model.model, settings.confidence), f"drafted by {name}"
 
 
 def _is_here(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,4 +127,17 @@ def test_a_drafter_that_doesn_t_fit_is_refused_and_auto_goes_on_without(
     auto = EngineSettings(speculate=Speculate.AUTO, drafter=str(folder))
     effective, refused, said = chosen(target, auto)
     assert (effective, refused) == ("ngram", False)
+    assert why in said
+
+
+@pytest.mark.parametrize(
+    ("choice", "why"),
+    [({"confidence": 1.5}, "from 0 to 1, not 1.5"), ({"drafter_bits": 3}, "4 or 8 bits, not 3")],
+)
+def test_choices_reach_the_drafter(
+    target: LoadedModel, drafter: Path, choice: dict[str, Any], why: str
+) -> None:
+    asked = EngineSettings(speculate=Speculate.DSPARK, drafter=str(drafter), **choice)
+    effective, refused, said = chosen(target, asked)
+    assert (effective, refused) == ("off", True)
     assert why in said
