@@ -19,7 +19,8 @@ from dspark_tui.engine_entries import engine_problem
 from dspark_tui.foreign import drawable
 from dspark_tui.params import PaneParams, ParamError, updated
 from dspark_tui.paths import Paths, tilde
-from dspark_tui.setting import BATCH_LIMIT, PRECISIONS
+from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS
+from engine.types import Speculate
 
 if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp
@@ -38,6 +39,12 @@ COMMANDS = {
 """Name and help of each module in `commands`; a module is imported only when its command runs."""
 
 COMMAND_LINE = "command line"
+
+FLAGS = (
+    *("model", "max_batch", "precision", "speculate", "drafter", "max_draft"),
+    *("attach", "theme", "ascii"),
+)
+"""Settings that have a flag of their own name."""
 
 SHORT = {"T": "temperature"}
 """What --pane takes for a longer name."""
@@ -82,6 +89,11 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--model", metavar="M", help="folder, .gguf file, hub id or known name")
     parser.add_argument("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)")
     parser.add_argument("--precision", choices=PRECISIONS, help="of the weights")
+    parser.add_argument("--speculate", choices=list(Speculate), help="guess tokens ahead")
+    parser.add_argument("--drafter", metavar="D", help="the model that guesses")
+    parser.add_argument(
+        "--max-draft", type=draft_length, metavar="N|auto", help="tokens guessed at once"
+    )
     parser.add_argument("--attach", metavar="URL", help="use a running server, by URL or socket")
     parser.add_argument(
         "--api-key", metavar="K", help="of that server; DSPARK_API_KEY keeps it out of sight"
@@ -225,9 +237,18 @@ def run_app(app: DsparkApp) -> str:
     return app.failure
 
 
+def draft_length(text: str) -> int:
+    """0 for auto."""
+    if text == "auto":
+        return 0
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= DRAFT_LIMIT):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number up to {DRAFT_LIMIT}, nor auto")
+    return int(text)
+
+
 def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
     """Let the command line win over config.toml. Raises ValueError with one line."""
-    for key in ("model", "max_batch", "precision", "attach", "theme", "ascii"):
+    for key in FLAGS:
         value = getattr(args, key)
         if value is not None:
             loaded.set(key, value, COMMAND_LINE)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dspark_tui.drafting import Drafting
 from dspark_tui.engine_entries import NAME, EngineEntry, engine_problem, read_entry
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
@@ -18,11 +19,13 @@ from dspark_tui.setting import (
     Setting,
     batch,
     boolean,
+    draft,
     length,
     one_of,
     text,
 )
 from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
+from engine.types import Speculate
 
 PANELS = ("auto", "off", "small", "medium", "large", "full")
 
@@ -34,6 +37,9 @@ class Settings:
     model: str = ""
     max_batch: int = 8
     precision: str = "auto"
+    speculate: str = Speculate.OFF
+    drafter: str = ""
+    max_draft: int = 0
     attach: str = ""
     theme: str = ""
     ascii: bool = False
@@ -44,6 +50,10 @@ class Settings:
     keys: Keymap = field(default_factory=Keymap)
     engines: dict[str, EngineEntry] = field(default_factory=dict)
     api_key: str | None = None  # of the server in `attach`; never from the file
+
+    @property
+    def drafting(self) -> Drafting:
+        return Drafting(self.speculate, self.drafter, self.max_draft)
 
 
 @dataclass(slots=True)
@@ -187,6 +197,9 @@ SETTINGS: dict[str, Setting] = {
     "model": Setting(text, 'folder, .gguf file, hub id or known name; "" is the embedded one'),
     "max_batch": Setting(batch, "slots of the batch: how many answers are made at once"),
     "precision": Setting(one_of(*PRECISIONS), f"of the weights: {', '.join(PRECISIONS)}"),
+    "speculate": Setting(one_of(*Speculate), f"guess tokens ahead: {', '.join(Speculate)}"),
+    "drafter": Setting(text, 'the model that guesses: folder or hub id; "" is the one known'),
+    "max_draft": Setting(draft, "tokens guessed at once; 0 is as many as pay"),
     "attach": Setting(text, 'URL of a running server; "" starts a worker of our own'),
     "theme": Setting(text, 'of the colours; "" is the one chosen last, at first ember'),
     "ascii": Setting(boolean, "draw with the signs of a typewriter only"),

@@ -9,7 +9,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from dspark_tui.address import Address
-from dspark_tui.setting import PRECISIONS, Setting, batch, one_of, text
+from dspark_tui.drafting import Drafting
+from dspark_tui.setting import PRECISIONS, Setting, batch, draft, one_of, text
+from engine.types import Speculate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,16 @@ class EngineEntry:
     model: str = ""
     max_batch: int = 8
     precision: str = "auto"
+    speculate: str = Speculate.OFF
+    drafter: str = ""
+    max_draft: int = 0
     url: str = ""
     api_key_env: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def drafting(self) -> Drafting:
+        return Drafting(self.speculate, self.drafter, self.max_draft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,8 @@ class EntryProblem:
 
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-OF_WORKERS, OF_SERVERS = ("max_batch", "precision"), ("api_key_env", "headers")
+OF_WORKERS = ("max_batch", "precision", "speculate", "drafter", "max_draft")
+OF_SERVERS = ("api_key_env", "headers")
 
 
 def _address(value: Any) -> str:
@@ -60,6 +70,9 @@ KEYS: Mapping[str, Setting] = {
     "model": Setting(text, "as for the usual engine; of a server, the name it knows"),
     "max_batch": Setting(batch, "of a worker: slots of its batch"),
     "precision": Setting(one_of(*PRECISIONS), "of a worker's weights"),
+    "speculate": Setting(one_of(*Speculate), "of a worker: as for the usual engine"),
+    "drafter": Setting(text, "of a worker: as for the usual engine"),
+    "max_draft": Setting(draft, "of a worker: as for the usual engine"),
     "url": Setting(_address, "of a server; without it the engine is a worker of our own"),
     "api_key_env": Setting(text, "environment variable with the server's key"),
     "headers": Setting(_headers, "sent to the server with each request"),

@@ -27,7 +27,10 @@ def place_of(name: str, settings: Settings, paths: Paths) -> Place:
         return _place_of_entry(name, settings, paths)
     if settings.attach:
         return Server(Address.parse(settings.attach), settings.api_key)
-    return engine_command(settings.model, settings.max_batch, settings.precision, paths.engine_log)
+    return engine_command(
+        *(settings.model, settings.max_batch, settings.precision, paths.engine_log),
+        drafting=settings.drafting,
+    )
 
 
 def _place_of_entry(name: str, settings: Settings, paths: Paths) -> Place:
@@ -38,7 +41,9 @@ def _place_of_entry(name: str, settings: Settings, paths: Paths) -> Place:
         address = Address.parse(entry.url)
         return Server(address, _api_key(name, entry), entry.model or None, entry.headers)
     log = paths.engine_log.with_name(f"engine-{name}.log")
-    return engine_command(entry.model, entry.max_batch, entry.precision, log)
+    return engine_command(
+        entry.model, entry.max_batch, entry.precision, log, drafting=entry.drafting
+    )
 
 
 def _api_key(name: str, entry: EngineEntry) -> str | None:

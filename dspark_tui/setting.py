@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-BATCH_LIMIT = 256
+BATCH_LIMIT, DRAFT_LIMIT = 256, 64
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 
 
@@ -30,6 +30,11 @@ def boolean(value: Any) -> str:
 def batch(value: Any) -> str:
     fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= BATCH_LIMIT
     return "" if fits else f"a whole number from 1 to {BATCH_LIMIT}"
+
+
+def draft(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= DRAFT_LIMIT
+    return "" if fits else f"a whole number up to {DRAFT_LIMIT}, 0 for as many as pay"
 
 
 def length(value: Any) -> str:

@@ -7,6 +7,10 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from engine.types import Speculate
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_MAX_BATCH = 8
@@ -20,9 +24,10 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
-    engine's events. kv_bits: to quantize K and V. prefix_cache: bytes for K and V of ended
-    requests, None for a share of the memory. stuck_after: seconds, 0 for never. distributed: a
-    hosts file. strict: rather end than do without something that was asked for."""
+    engine's events. kv_bits: to quantize K and V. speculate, drafter, max_draft: as in
+    `EngineSettings`. prefix_cache: bytes for K and V of ended requests, None for a share of the
+    memory. stuck_after: seconds, 0 for never. distributed: a hosts file. strict: rather end than do
+    without something that was asked for."""
 
     model: str | None
     max_batch: int
@@ -36,9 +41,14 @@ class ServeOptions:
     log: Path | None
     record: Path | None = None
     kv_bits: int | None = None
+    speculate: Speculate = Speculate.OFF
+    drafter: str | None = None
+    max_draft: int | None = None
     prefix_cache: int | None = None
     stuck_after: float = STUCK_AFTER
     distributed: Path | None = None
+    cors: tuple[str, ...] = ()
+    log_prompts: bool = False
     strict: bool = False
 
     @classmethod
@@ -56,9 +66,14 @@ class ServeOptions:
             log=args.log,
             record=args.record,
             kv_bits=args.kv_bits,
+            speculate=Speculate(args.speculate),
+            drafter=args.drafter,
+            max_draft=args.max_draft,
             prefix_cache=args.prefix_cache,
             stuck_after=args.stuck_after,
             distributed=args.distributed,
+            cors=tuple(args.cors),
+            log_prompts=args.log_prompts,
             strict=args.strict,
         )
 
@@ -88,6 +103,24 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         help="quantize K and V, in groups of 64 values, where the model allows it",
     )
     parser.add_argument(
+        "--speculate",
+        choices=list(Speculate),
+        default=Speculate.OFF,
+        help="check several guessed tokens in one forward, which changes no answer: looked up in "
+        "the text (ngram), by a model trained for it (dspark), or the best there is (auto)",
+    )
+    parser.add_argument(
+        "--drafter",
+        metavar="D",
+        help="the model that guesses: folder or hub id (default: the one known for the model)",
+    )
+    parser.add_argument(
+        "--max-draft",
+        type=_draft,
+        metavar="N|auto",
+        help="tokens to guess at once (default: auto, as many as pay on this machine)",
+    )
+    parser.add_argument(
         "--prefix-cache",
         type=_bytes,
         metavar="SIZE|off",
@@ -108,6 +141,19 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
     parser.add_argument(
         "--api-key", metavar="K", help="ask clients for this key (or set DSPARK_API_KEY)"
     )
+    parser.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        type=_origin,
+        metavar="ORIGIN",
+        help="let pages of this origin use the server, such as http://localhost:3000; may be "
+        "given several times",
+    )
+    parser.add_argument(
+        "--log-prompts", action="store_true", help="write prompts into the log, too"
+    )
+    parser.add_argument("--trust-remote-code", nargs=0, action=_NoRemoteCode)
     parser.add_argument("--log", type=Path, metavar="FILE", help="instead of the usual log file")
     parser.add_argument(
         "--record",
@@ -128,12 +174,37 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
     )
 
 
+class _NoRemoteCode(argparse.Action):
+    """Known by name, so that the refusal says why."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields, help=argparse.SUPPRESS)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.error(
+            f"{self.option_strings[0]}: code from a checkpoint is never run here; use a model "
+            "whose architecture mlx-lm has"
+        )
+
+
+def _origin(text: str) -> str:
+    """As browsers spell it: scheme, host, port and nothing else."""
+    parts = urlsplit(text)
+    if not parts.scheme or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
+        raise argparse.ArgumentTypeError(f"{text!r} is not an origin like http://localhost:3000")
+    return text.lower()
+
+
 def _positive(text: str) -> int:
     return _within(text, 1, 10**6, "a whole number from 1 up")
 
 
 def _port(text: str) -> int:
     return _within(text, 0, 65535, "a port from 0 to 65535")
+
+
+def _draft(text: str) -> int | None:
+    return None if text == "auto" else _within(text, 1, 64, "a number of tokens up to 64, nor auto")
 
 
 def _bytes(text: str) -> int:

@@ -99,6 +99,9 @@ def _serve(
     settings = EngineSettings(
         options.max_batch,
         options.queue,
+        speculate=options.speculate,
+        drafter=options.drafter,
+        max_draft=options.max_draft,
         prefix_cache=options.prefix_cache,
         stuck_after=options.stuck_after,
     )
@@ -112,7 +115,7 @@ def _serve(
             hosts=Hosts.read(options.distributed),
             on_loss=lambda error: reporter.failed(error, log_path),
         )
-    app = create_app(engine, ref.name, listener.policy)
+    app = create_app(engine, ref.name, listener.policy, log_prompts=options.log_prompts)
     host = Host(
         app, engine, reporter, listener.url, options.parent_pipe, log_path, strict=options.strict
     )

@@ -13,6 +13,7 @@ BENCHMARKS = {
     "aggregate": "tokens per second by completion times, ours beside mlx_lm.server",
     "lone": "one request alone, ours beside mlx_lm's own generate",
     "sampling": "penalties and log-probabilities on every row beside plain rows",
+    "speculation": "what checking drafts costs, and plain decoding beside drafts, alone and at 8",
     "joining": "a short request and a long prompt joining running streams",
     "matmul": "products of few rows, whole and in slabs",
     "startup": "command start and first paint of the workbench",
