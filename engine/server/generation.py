@@ -11,6 +11,7 @@ from fastapi import Request
 
 from engine.engine import Engine
 from engine.server.doorbell import Doorbell
+from engine.server.logs import note
 from engine.server.metrics import Metrics
 from engine.server.sse import QUIET_SECONDS
 from engine.types import Delta, EngineError, Finish, GenerationRequest, Update
@@ -32,6 +33,7 @@ class Generation:
         self._bell = Doorbell()
         self._metrics: Metrics = http.app.state.metrics
         self._submit(requests)
+        note(requests, engine, prompts=http.app.state.log_prompts)
         self._watcher = asyncio.create_task(self._cancel_on_disconnect(http))
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, Update]]:

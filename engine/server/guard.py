@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -17,11 +18,14 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
     """hosts: names a request may be addressed to, None for any. api_key: None for no key.
-    max_body: bytes."""
+    origins: whose pages may read answers besides. max_body: bytes. body_seconds: how long a body
+    may take to arrive."""
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
     api_key: str | None = None
+    origins: frozenset[str] = frozenset()
     max_body: int = 16 * 1024 * 1024
+    body_seconds: float = 30.0
 
     def check(self, path: str, headers: Headers) -> None:
         """Raises ApiError for a request that must not reach the routes."""
@@ -36,6 +40,11 @@ class AccessPolicy:
             413, f"The request is larger than {self.max_body} bytes.", code="request_too_large"
         )
 
+    def too_slow(self) -> ApiError:
+        return ApiError(
+            408, f"The body took more than {self.body_seconds:g} s.", code="request_timeout"
+        )
+
     def _check_host(self, headers: Headers) -> None:
         """A web page can reach a loopback server through a name of its own; Host gives it away."""
         if self.hosts is None:
@@ -44,7 +53,9 @@ class AccessPolicy:
         origin = headers.get("origin")
         if _hostname(f"//{host}") not in self.hosts:
             raise ApiError(403, f"This server does not answer for {host!r}.", code="host_denied")
-        if origin is not None and _hostname(origin) not in self.hosts:
+        if origin is None or origin.lower() in self.origins:
+            return
+        if _hostname(origin) not in self.hosts:
             raise ApiError(403, f"Pages of {origin!r} may not use this server.", code="host_denied")
 
     def _check_key(self, headers: Headers) -> None:
@@ -80,13 +91,20 @@ class Guard:
         await self._app({**scope, "path": path}, self._counted(receive), send)
 
     def _counted(self, receive: Receive) -> Receive:
-        """`receive` that gives up once the body, whose length nobody declared, is too large."""
-        taken = 0
+        """`receive` that gives up once the body, whose length nobody declared, is too large, or
+        takes too long to come."""
+        taken, whole = 0, False
+        deadline = asyncio.get_running_loop().time() + self._policy.body_seconds
 
         async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, whole
+            try:
+                async with asyncio.timeout_at(None if whole else deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise self._policy.too_slow() from None
             taken += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if taken > self._policy.max_body:
                 raise self._policy.too_large()
             return message

@@ -19,6 +19,7 @@ from engine.engine import Engine
 from engine.events import EngineStatus, Progress, Snapshot, Status
 from engine.server import last_run
 from engine.server.doorbell import Doorbell
+from engine.server.patience import PatientProtocol
 from engine.server.report import Reporter
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Host(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=PatientProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

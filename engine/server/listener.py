@@ -48,7 +48,7 @@ def listen(options: ServeOptions) -> Iterator[Listener]:
 
 def _address(bound: socket.socket, options: ServeOptions) -> tuple[str, AccessPolicy]:
     if options.socket:
-        return f"unix://{options.socket}", AccessPolicy(hosts=None, api_key=options.api_key)
+        return f"unix://{options.socket}", _policy(None, options)
     ip, port = bound.getsockname()[:2]
     address = ipaddress.ip_address(ip.partition("%")[0])
     if not address.is_loopback and not options.api_key:
@@ -60,7 +60,11 @@ def _address(bound: socket.socket, options: ServeOptions) -> tuple[str, AccessPo
     shown = f"[{options.host}]" if ":" in options.host else options.host
     # The names of a wildcard address are unknown; the key, which it must have, guards it.
     hosts = None if address.is_unspecified else LOOPBACK_NAMES | {options.host.lower()}
-    return f"http://{shown}:{port}", AccessPolicy(hosts=hosts, api_key=options.api_key)
+    return f"http://{shown}:{port}", _policy(hosts, options)
+
+
+def _policy(hosts: frozenset[str] | None, options: ServeOptions) -> AccessPolicy:
+    return AccessPolicy(hosts, options.api_key, frozenset(options.cors))
 
 
 def _tcp(host: str, port: int) -> socket.socket:

@@ -30,6 +30,9 @@ def test_kv_is_quantized_only_when_asked_for() -> None:
         ("--prefix-cache", "lots"),
         ("--prefix-cache", "-1"),
         ("--stuck-after", "0"),
+        ("--cors", "*"),
+        ("--cors", "localhost:3000"),
+        ("--cors", "http://localhost:3000/"),
     ],
 )
 def test_values_that_cannot_work_are_refused(
@@ -50,3 +53,15 @@ def test_the_memory_for_ended_requests_has_a_size_or_is_off() -> None:
 def test_how_long_a_step_may_take_can_be_said() -> None:
     assert parsed("--stuck-after", "30").stuck_after == 30
     assert parsed("--stuck-after", "off").stuck_after == 0
+
+
+def test_pages_are_listed_by_their_origin() -> None:
+    assert parsed().cors == ()
+    listed = parsed("--cors", "http://localhost:3000", "--cors", "https://Pages.example").cors
+    assert listed == ("http://localhost:3000", "https://pages.example")
+
+
+def test_code_from_a_checkpoint_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("--trust-remote-code")
+    assert "never run" in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""An HTTP protocol whose patience ends: a client that never finishes its headers is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS = 20.0
+"""How long a request's headers may take. uvicorn itself would wait for ever."""
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's h11 protocol, with a limit on the time between two complete heads."""
+
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Start the clock while a head is incomplete, stop it once there is a request."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._unwatch()
+        elif self._limit is None:
+            self._limit = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _unwatch(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _give_up(self) -> None:
+        self._limit = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
