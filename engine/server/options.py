@@ -26,8 +26,9 @@ class ServeOptions:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
     engine's events. kv_bits: to quantize K and V. speculate, drafter, max_draft: as in
     `EngineSettings`. prefix_cache: bytes for K and V of ended requests, None for a share of the
-    memory. stuck_after: seconds, 0 for never. distributed: a hosts file. strict: rather end than do
-    without something that was asked for."""
+    memory. stuck_after: seconds, 0 for never. distributed: a hosts file. cors: origins whose pages
+    may use the server. log_prompts: into the log. strict: rather end than do without something that
+    was asked for."""
 
     model: str | None
     max_batch: int
