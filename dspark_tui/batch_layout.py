@@ -77,6 +77,7 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
         decided = state.verdict is not None and state.verdict.name is not Name.INCONCLUSIVE
         rows += verdict if decided and not roomy else _width(state, now)
         rows += _joined(state, width) if roomy or not state.notices else []
+        rows += _drafts(state, width)
         rows += verdict if roomy else []
     elif state.engine.model is not None:
         rows.append((Part(cut(state.engine.model.id, width).rstrip(), "text"),))
@@ -161,6 +162,17 @@ def _joined(state: LiveState, width: int) -> list[Row]:
     most = max(1, (width - 24) // 4)
     hidden = f" and {len(names) - most} more" if len(names) > most else ""
     return wrapped(f"{' '.join(names[-most:])}{hidden} joined mid-flight", width, "text", 1)
+
+
+def _drafts(state: LiveState, width: int) -> list[Row]:
+    """How speculation fares, where there is any."""
+    drafts = state.engine.speculation
+    if drafts is None:
+        return []
+    accepted = "" if drafts.acceptance is None else f"{drafts.acceptance:.0%} accepted, "
+    now = f"{drafts.drafter} {drafts.length} ahead" if drafts.length else f"no draft: {drafts.why}"
+    text = f"{now}; {accepted}{drafts.tokens_per_forward:.2f} tok/forward"
+    return wrapped(text, width, "dim", 2, hang=0)
 
 
 def _starting(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list[Row]:

@@ -141,6 +141,7 @@ def _health(state: Snapshot, model_id: str) -> dict[str, Any]:
         "queue": waiting,
         "queue_limit": state.queue_limit,
         "capabilities": [asdict(capability) for capability in state.capabilities],
+        "speculation": asdict(state.speculation) if state.speculation else None,
         "pid": state.pid,
         "version": version("dspark-tui"),
     }
