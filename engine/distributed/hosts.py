@@ -67,7 +67,7 @@ class Hosts:
                 environment=dict(pair.split("=", 1) for pair in file.envs),
             )
         except (ValueError, TypeError, AttributeError) as error:
-            raise HostsError(f"can't use {path}: {' '.join(str(error).split())}") from error
+            raise HostsError(f"can't use {path}: {_reason(path, error)}") from error
         if problem := hosts._problem():
             raise HostsError(f"can't use {path}: {problem}")
         return hosts
@@ -88,6 +88,14 @@ class Hosts:
         if free_port(self.address) is None:
             return f"rank 0 runs here, and {self.address} is no address of this machine"
         return ""
+
+
+def _reason(path: Path, error: Exception) -> str:
+    if not path.is_file():
+        return "there is no such file"
+    cause = error.__cause__ or error  # the library's own message repeats the path
+    reason = f"it lacks {cause}" if isinstance(cause, KeyError) else str(cause)
+    return f"it is not in mlx.launch's format: {' '.join(reason.split())}"
 
 
 def free_port(ip: str) -> int | None:

@@ -16,13 +16,14 @@ from engine.distributed.channel import Channel
 from engine.distributed.hosts import RankHost
 from engine.distributed.messages import Hello, Message
 from engine.distributed.vital import Vital
+from engine.models.errors import ModelError, one_line
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """Never asks for a password: there may be nobody to type it."""
 
 
 class Rank:
-    """Started when made. replies: what it sends besides beats."""
+    """Started when made; raises ModelError. replies: what it sends besides beats."""
 
     def __init__(self, host: RankHost, leader: tuple[str, int], token: bytes) -> None:
         self.host = host
@@ -36,14 +37,17 @@ class Rank:
         command = [*program, str(host.rank), ip, str(port), *host.ips]
         if not host.local:
             command = [*SSH, host.name, shlex.join(command)]
-        # A session of its own: Ctrl+C in the terminal is for rank 0, which tells the others.
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            start_new_session=True,
-        )
+        try:
+            # A session of its own: Ctrl+C in the terminal is for rank 0, which tells the others.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ModelError(f"{host} can't be started: {one_line(error)}") from error
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             pipe.write(token)

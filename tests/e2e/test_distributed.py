@@ -1,0 +1,191 @@
+"""One model over two ranks on this machine: the same answers, and what happens when one goes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.waiting import wait_until
+from tests.e2e.workers import RunningWorker, data_of
+from tests.tiny import tiny_llama
+
+LOOPBACK = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}
+REQUESTS = 50
+ENDLESS = {"messages": [{"role": "user", "content": "Go on."}], "max_tokens": 90_000}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    return tiny_llama(folder / "tiny", ends=False, max_position_embeddings=100_000)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("hosts"), [LOOPBACK, LOOPBACK])
+
+
+def written(folder: Path, content: Any) -> Path:
+    path = folder / "hosts.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def health(worker: RunningWorker) -> dict[str, Any]:
+    answer: dict[str, Any] = httpx.get(f"{worker.url}/health", timeout=30).json()
+    return answer
+
+
+def second_rank(worker: RunningWorker) -> int:
+    """The process of rank 1, as people can read it."""
+    capabilities = {c["feature"]: c for c in health(worker)["capabilities"]}
+    stated = capabilities["distributed"]
+    assert stated["effective"] == "2 ranks, tensor parallel, ring"
+    found = re.search(r"rank 1 \(127\.0\.0\.1\), process (\d+)", stated["why"])
+    assert found, stated
+    return int(found[1])
+
+
+def runs(process: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):  # one that ended may wait for its parent to see it
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    if sys.platform == "linux":
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+def answers(worker: RunningWorker) -> list[str]:
+    """To many requests at once: prompts of several lengths, greedy and sampled ones."""
+
+    def ask(number: int) -> str:
+        body = {
+            "messages": [{"role": "user", "content": f"Request {number}. " * (1 + number % 7)}],
+            "max_tokens": 8 + number % 9,
+            "temperature": 0.8 * (number % 2),
+            "seed": number,
+        }
+        response = httpx.post(f"{worker.url}/v1/chat/completions", json=body, timeout=300)
+        assert response.status_code == 200, response.text
+        text: str = response.json()["choices"][0]["message"]["content"]
+        return text
+
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        return list(pool.map(ask, range(REQUESTS)))
+
+
+@contextlib.contextmanager
+def streaming(worker: RunningWorker) -> Iterator[list[str]]:
+    """The frames of an answer without an end, as they come; complete at the end."""
+    frames: list[str] = []
+
+    def follow() -> None:
+        with (
+            contextlib.suppress(httpx.RemoteProtocolError),
+            httpx.stream(
+                "POST",
+                f"{worker.url}/v1/chat/completions",
+                json={**ENDLESS, "stream": True},
+                timeout=300,
+            ) as answer,
+        ):
+            frames.extend(data_of(answer))
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    wait_until(lambda: len(frames) > 3, "the answer has begun")
+    yield frames
+    reader.join()
+
+
+def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
+    with RunningWorker("--model", model, "--port", "0") as alone:
+        expected = answers(alone)
+        assert len(set(expected)) > REQUESTS / 2
+    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as two:
+        rank = second_rank(two)
+        assert answers(two) == expected
+        with httpx.stream(
+            "POST", f"{two.url}/v1/chat/completions", json={**ENDLESS, "stream": True}, timeout=60
+        ) as left_early:
+            next(data_of(left_early))
+        wait_until(two.idle, "a request whose client left has ended on all ranks")
+        assert answers(two) == expected, "now from prefixes that were kept"
+        assert two.stop() == 0
+        wait_until(lambda: not runs(rank), "rank 1 has ended too")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_that_dies_or_stops_is_named(
+    model: Path, hosts: Path, number: signal.Signals
+) -> None:
+    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as two:
+        url, rank = two.url, second_rank(two)
+        with streaming(two) as frames:
+            os.kill(rank, number)
+        error = json.loads(frames[-1])["error"]["message"]
+        assert error.startswith(f"rank 1 (127.0.0.1), process {rank} ")
+        assert ("SIGKILL" if number is signal.SIGKILL else "not heard of") in error
+        state = httpx.get(f"{url}/health", timeout=30)
+        assert state.status_code == 503
+        assert state.json()["error"] == error
+        assert state.json()["running"] == 0
+        refused = httpx.post(f"{url}/v1/chat/completions", json=ENDLESS, timeout=30)
+        assert refused.status_code == 503
+        assert refused.json()["error"]["message"] == error
+        wait_until(lambda: not runs(rank), "what is left of rank 1 is ended")
+        assert two.stop() == 0
+    assert any(error in line for line in two.lines), "the person at the terminal is told"
+
+
+def test_ranks_do_not_outlive_rank_0(model: Path, hosts: Path) -> None:
+    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as two:
+        rank = second_rank(two)
+        with streaming(two):
+            two.process.kill()
+        wait_until(lambda: not runs(rank), "rank 1 has noticed")
+
+
+def test_a_model_that_cannot_be_divided_starts_no_rank(model: Path, tmp_path: Path) -> None:
+    three = written(tmp_path, [LOOPBACK] * 3)
+    with RunningWorker("--model", model, "--port", "0", "--distributed", three) as worker:
+        assert worker.wait_for_end() == 1
+    (line,) = worker.lines
+    assert "3 ranks can't share this llama: its 4 attention heads are not divisible by 3" in line
+
+
+def test_a_host_that_ssh_does_not_reach_is_one_line(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho first >&2\necho "ssh: no route to $5" >&2\nexit 255\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    far = written(tmp_path, [LOOPBACK, {"ssh": "studio.local", "ips": ["192.0.2.1"]}])
+    with RunningWorker("--model", model, "--port", "0", "--distributed", far) as worker:
+        assert worker.wait_for_end() == 1
+    (line,) = worker.lines
+    assert "rank 1 (studio.local) can't be started" in line
+    assert "ssh: no route to studio.local" in line
+
+
+def test_a_hosts_file_that_cannot_work_is_one_line(model: Path, tmp_path: Path) -> None:
+    one = written(tmp_path, [LOOPBACK])
+    with RunningWorker("--model", model, "--port", "0", "--distributed", one) as worker:
+        assert worker.wait_for_end() == 2
+    (line,) = worker.lines
+    assert "a model is shared by two ranks or more, and it names 1" in line
