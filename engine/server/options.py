@@ -15,7 +15,7 @@ from engine.types import Speculate
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_MAX_BATCH = 8
 DEFAULT_QUEUE = 256
-KV_BITS = (8, 4)
+KV_BITS = DRAFTER_BITS = (8, 4)
 STUCK_AFTER = 120
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 
@@ -24,11 +24,11 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 class ServeOptions:
     """port 0 takes any free one. socket: a Unix socket instead of host and port. parent_pipe:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
-    engine's events. kv_bits: to quantize K and V. speculate, drafter, max_draft: as in
-    `EngineSettings`. prefix_cache: bytes for K and V of ended requests, None for a share of the
-    memory. stuck_after: seconds, 0 for never. distributed: a hosts file. cors: origins whose pages
-    may use the server. log_prompts: into the log. strict: rather end than do without something that
-    was asked for."""
+    engine's events. kv_bits: to quantize K and V. speculate, drafter, drafter_bits, max_draft,
+    confidence: as in `EngineSettings`. prefix_cache: bytes for K and V of ended requests, None for
+    a share of the memory. stuck_after: seconds, 0 for never. distributed: a hosts file. cors:
+    origins whose pages may use the server. log_prompts: into the log. strict: rather end than do
+    without something that was asked for."""
 
     model: str | None
     max_batch: int
@@ -44,7 +44,9 @@ class ServeOptions:
     kv_bits: int | None = None
     speculate: Speculate = Speculate.OFF
     drafter: str | None = None
+    drafter_bits: int | None = None
     max_draft: int | None = None
+    confidence: float = 0.0
     prefix_cache: int | None = None
     stuck_after: float = STUCK_AFTER
     distributed: Path | None = None
@@ -69,7 +71,9 @@ class ServeOptions:
             kv_bits=args.kv_bits,
             speculate=Speculate(args.speculate),
             drafter=args.drafter,
+            drafter_bits=args.drafter_bits,
             max_draft=args.max_draft,
+            confidence=args.confidence,
             prefix_cache=args.prefix_cache,
             stuck_after=args.stuck_after,
             distributed=args.distributed,
@@ -114,6 +118,17 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         "--drafter",
         metavar="D",
         help="the model that guesses: folder or hub id (default: the one known for the model)",
+    )
+    parser.add_argument(
+        "--drafter-bits", type=int, choices=DRAFTER_BITS, help="quantize that model as it is loaded"
+    )
+    parser.add_argument(
+        "--confidence",
+        type=_share,
+        default=0.0,
+        metavar="P",
+        help="end a guess before the first token that this model finds less likely to be right, "
+        "0 to 1 (default: 0)",
     )
     parser.add_argument(
         "--max-draft",
@@ -206,6 +221,16 @@ def _port(text: str) -> int:
 
 def _draft(text: str) -> int | None:
     return None if text == "auto" else _within(text, 1, 64, "a number of tokens up to 64, nor auto")
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return share
 
 
 def _bytes(text: str) -> int:

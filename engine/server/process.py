@@ -101,7 +101,9 @@ def _serve(
         options.queue,
         speculate=options.speculate,
         drafter=options.drafter,
+        drafter_bits=options.drafter_bits,
         max_draft=options.max_draft,
+        confidence=options.confidence,
         prefix_cache=options.prefix_cache,
         stuck_after=options.stuck_after,
     )
