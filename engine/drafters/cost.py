@@ -48,9 +48,13 @@ class VerifyCosts:
             expected = self.ratio(rows, width)
             observed = milliseconds / self.plain[rows]
             observed = min(max(observed, expected / 2), expected * 2)  # one hiccup is no measure
-            self.ratios.setdefault(rows, {1: 1.0})[width] = expected + NEWEST * (
-                observed - expected
-            )
+            curve = self.ratios.setdefault(rows, self._curve(rows))
+            curve[width] = expected + NEWEST * (observed - expected)
+
+    def _curve(self, rows: int) -> dict[int, float]:
+        """What is thought of so many rows, at every width that was measured of any."""
+        widths = {width for curve in self.ratios.values() for width in curve}
+        return {width: self.ratio(rows, width) for width in {1, *widths}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from engine.models.load import LoadedModel
 from engine.models.prepare import ProgressSink
 from engine.types import EngineSettings, Speculate
 
-_LOOKUP = "drafts are looked up in each row's own text"
+_LOOKUP = "looked up in each row's own text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ def select(
     except ModelError as error:
         if asked is Speculate.DSPARK:
             return Selected(None, _refused(asked, str(error)))
-        return _chosen(asked, NgramDrafter(), f"{_LOOKUP}; no drafter: {error}", settings)
+        without = f"; no model drafts: {error}"
+        return _chosen(asked, NgramDrafter(), _LOOKUP, settings, without)
 
 
 def _obstacle(plan: CachePlan) -> str:
@@ -80,9 +81,12 @@ def _is_here(name: str) -> bool:
     return any(model.name == name and not model.problem for model in hub.cached_models())
 
 
-def _chosen(asked: Speculate, drafter: Drafter, why: str, settings: EngineSettings) -> Selected:
+def _chosen(
+    asked: Speculate, drafter: Drafter, origin: str, settings: EngineSettings, note: str = ""
+) -> Selected:
     length = f"up to {settings.max_draft}" if settings.max_draft else "as many as pay here"
-    return Selected(drafter, stated(Feature.SPECULATION, asked, drafter.name, f"{why}, {length}"))
+    why = f"tokens are {origin}, {length}{note}"
+    return Selected(drafter, stated(Feature.SPECULATION, asked, drafter.name, why))
 
 
 def _refused(asked: Speculate, why: str) -> Capability:
