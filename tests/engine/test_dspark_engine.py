@@ -21,7 +21,7 @@ from engine.drafters.select import select
 from engine.models.load import LoadedModel, load
 from engine.row import Row
 from engine.scheduler import PrefillBudget
-from engine.types import EngineSettings, Speculate
+from engine.types import EngineSettings, SamplingParams, Speculate
 from tests.engine.dspark_checkpoints import NATIVE, random_weights, write
 from tests.engine.dspark_reference import Reference
 from tests.engine.dspark_rows import features, history
@@ -60,16 +60,10 @@ def drafted(model: LoadedModel, schedule: list[Job], drafter: Path, length: int)
     return play(model, schedule, bus, 3, **asked)
 
 
-@few
-@given(schedule=schedules, length=st.sampled_from([1, 3, 5]))
-def test_every_draft_is_the_reference_s_whatever_rows_join_and_leave(
-    target: LoadedModel,
-    drafter: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    schedule: list[Job],
-    length: int,
-) -> None:
-    reference, compared = Reference(NATIVE, random_weights(NATIVE)), []
+@pytest.fixture
+def compared(target: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    """Compares every greedy draft with the reference's; the rows it was done for."""
+    reference, rows_compared = Reference(NATIVE, random_weights(NATIVE)), list[Row]()
     propose = DSpark.propose
 
     def checked(
@@ -83,15 +77,37 @@ def test_every_draft_is_the_reference_s_whatever_rows_join_and_leave(
                 wanted = reference.draft(seen, tokens[-1], len(draft))
                 assert list(draft.tokens) == wanted.tokens
                 np.testing.assert_allclose(draft.chances, wanted.confidence, atol=1e-3)
-                compared.append(row)
+                rows_compared.append(row)
         return drafts
 
-    with monkeypatch.context() as patch:
-        patch.setattr(DSpark, "propose", checked)
-        rows = drafted(target, schedule, drafter, length)
+    monkeypatch.setattr(DSpark, "propose", checked)
+    return rows_compared
+
+
+@few
+@given(schedule=schedules, length=st.sampled_from([1, 3, 5]))
+def test_every_draft_is_the_reference_s_whatever_rows_join_and_leave(
+    target: LoadedModel, drafter: Path, compared: list[Row], schedule: list[Job], length: int
+) -> None:
+    check(target, schedule, drafted(target, schedule, drafter, length))
+
+
+def test_what_a_row_begins_with_comes_with_its_context(
+    target: LoadedModel, drafter: Path, compared: list[Row]
+) -> None:
+    """One that ended and one that runs lend theirs."""
+    prompt = tuple(range(5, 45))
+    greedy = SamplingParams()
+    schedule = [
+        Job(prompt, 4, greedy, 0, None),
+        Job((*prompt, 9, 8, 7), 40, greedy, 25, None),
+        Job((*prompt, 9, 8, 6), 12, greedy, 35, None),
+    ]
+    rows = drafted(target, schedule, drafter, 3)
     check(target, schedule, rows)
-    greedy = [job for job in schedule if not job.sampling.temperature and job.max_tokens > 2]
-    assert compared or not greedy or any(job.cancelled is not None for job in greedy)
+    assert rows[1].cached >= len(prompt) - 1
+    assert rows[2].cached >= len(prompt) - 1
+    assert set(map(id, compared)) == set(map(id, rows))
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_moe", "lfm2", "qwen3_next", "mamba2"])
@@ -103,6 +119,7 @@ def test_rows_of_any_family_have_the_tokens_they_have_without(
     model = load(tiny_family(tmp_path_factory.mktemp(family), family), family)
     depth = len(model.model.layers)
     config = NATIVE | {"num_target_layers": depth, "target_layer_ids": [-1, depth - 2]}
+    config |= {"draft_vocab_size": 90, "markov_head_type": "rnn"}
     folder = write(tmp_path_factory.mktemp("drafter"), config, random_weights(config))
     check(model, schedule, drafted(model, schedule, folder, length))
 
