@@ -15,6 +15,8 @@ BENCHMARKS = {
     "sampling": "penalties and log-probabilities on every row beside plain rows",
     "speculation": "what checking drafts costs, and plain decoding beside drafts, alone and at 8",
     "joining": "a short request and a long prompt joining running streams",
+    "broadcast": "one long prompt to eight panes beside one request of it",
+    "soak": "2,000 requests at random, a third cancelled: right answers, level memory",
     "matmul": "products of few rows, whole and in slabs",
     "startup": "command start and first paint of the workbench",
     "bench_overhead": "the bench's times beside the log of the server it measured",
