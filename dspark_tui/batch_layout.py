@@ -159,9 +159,12 @@ def _joined(state: LiveState, width: int) -> list[Row]:
     names = [f"r{lane.number}" for lane in state.lanes if lane.mid_flight]
     if not names:
         return []
-    most = max(1, (width - 24) // 4)
-    hidden = f" and {len(names) - most} more" if len(names) > most else ""
-    return wrapped(f"{' '.join(names[-most:])}{hidden} joined mid-flight", width, "text", 1)
+    for count in range(len(names), 0, -1):
+        more = f"+{len(names) - count} " if count < len(names) else ""
+        words = f"{' '.join(names[-count:])} {more}joined mid-flight"
+        if len(words) <= width:
+            break
+    return [(Part(cut(words, width).rstrip(), "text"),)]
 
 
 def _drafts(state: LiveState, width: int) -> list[Row]:
@@ -183,13 +186,12 @@ def _starting(state: LiveState, width: int, height: int, glyphs: Glyphs) -> list
     rows: list[Row] = [(Part(stage, "strong"), Part(f"  {detail}"))]
     if progress.total:
         columns = min(60, width - 8)
-        share = min(1.0, progress.done / progress.total)
-        done = round(share * columns)
+        done = columns * progress.done // progress.total
         rows.append(
             (
                 Part(glyphs.bar_done * done, "decode"),
                 Part(glyphs.bar_left * (columns - done), "queued"),
-                Part(f" {share:5.0%}", "text"),
+                Part(f" {progress.percent:4d}%", "text"),
             )
         )
     if progress.done or progress.total:

@@ -146,13 +146,13 @@ class Axis:
     def fit(cls, start: float, end: float, columns: int) -> Axis:
         """The axis from `start` that has room for `end` at the finest labels that fit.
 
-        It ends on a whole tick, so a growing lane changes the scale only now and then.
+        It ends on half a tick, so a growing lane changes the scale only now and then.
         """
         columns = max(1, columns)
         most = max(1, columns // TICK_COLUMNS)
         span = max(0.0, end - start)
         tick = next((t for t in TICKS if ceil(span / t) <= most), TICKS[-1])
-        return cls(start, max(1, ceil(span / tick)) * tick, columns, tick)
+        return cls(start, max(1, ceil(2 * span / tick)) * tick / 2, columns, tick)
 
     def column(self, time: float) -> int:
         """The column `time` falls in, clamped to the axis."""

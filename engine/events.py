@@ -45,6 +45,11 @@ class Progress:
     total: int = 0
     unit: str = ""
 
+    @property
+    def percent(self) -> int:
+        """Rounded down: 100 only when it is done; 0 while the total is unknown."""
+        return 100 * min(self.done, self.total) // max(1, self.total)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

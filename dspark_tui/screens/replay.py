@@ -95,8 +95,8 @@ class Replay(Screen[None]):
         player, signs = self._player, self._glyphs
         place = f"{player.now - player.start:.1f} of {player.length:.1f} s"
         state = "playing" if player.playing else "at the end" if player.at_end else "paused"
-        words = f" {state} {place}   speed {player.speed:g}   "
-        columns = max(0, self._position.size.width - len(words) - 1)
+        words = f"{state} {place}   speed {player.speed:g}   "
+        columns = max(0, self._position.size.width - len(words))
         share = (player.now - player.start) / player.length if player.length else 1.0
         done = round(share * columns)
         return words + signs.bar_done * done + signs.bar_left * (columns - done)
@@ -105,9 +105,9 @@ class Replay(Screen[None]):
         """The whole burst's figures, wherever in it the player is."""
         index = self._burst_index()
         if index < 0:
-            return " before the first burst" if self._bursts else " nothing was sent"
+            return "before the first burst" if self._bursts else "nothing was sent"
         burst = self._bursts[index]
-        parts = [f" burst {index + 1} of {len(self._bursts)}", burst.size]
+        parts = [f"burst {index + 1} of {len(self._bursts)}", burst.size]
         if (total := burst.aggregate) is not None:
             parts.append(
                 f"{grouped(total.tokens)} tok {self._glyphs.divide} {total.seconds:.2f} s = "

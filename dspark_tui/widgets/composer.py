@@ -11,6 +11,7 @@ from pathlib import Path
 from textual import events
 from textual.content import Content
 from textual.widgets.text_area import Edit, EditResult, Location
+from textual.worker import Worker
 
 from dspark_tui.actions import Context
 from dspark_tui.completion import (
@@ -61,6 +62,7 @@ class Composer(ChipBox):
         self._count = count
         self._took = 0.0
         self._length: TokenCount | None = None
+        self._counting: Worker[None] | None = None
         self._choices = ""
 
     def on_mount(self) -> None:
@@ -78,7 +80,7 @@ class Composer(ChipBox):
         }[session.target]
         if session.editing is not None:
             words = f"edits {session.editing.title}'s last prompt"
-        self.border_title = Content.assemble(" ", (words, "bold"), " ")
+        self.border_title = Content.styled(words, "bold")
 
     def take(self) -> str:
         """The prompt; the composer is empty afterwards."""
@@ -166,9 +168,12 @@ class Composer(ChipBox):
     def count_again(self) -> None:
         """The text is another, or who counts it."""
         if self.text:
-            self.run_worker(self._count_soon(), group="count", exclusive=True, exit_on_error=False)
+            self._counting = self.run_worker(
+                self._count_soon, group="count", exclusive=True, exit_on_error=False
+            )
         else:
-            self.workers.cancel_group(self, "count")
+            if self._counting is not None:
+                self._counting.cancel()
             self._length = None
             self._describe_text()
 
@@ -185,9 +190,9 @@ class Composer(ChipBox):
     def _describe_text(self) -> None:
         """Redo the border's lower side: what the word may become, else how long the text is."""
         if self._choices:
-            self.border_subtitle = Content(f" {self._choices} ")
+            self.border_subtitle = Content(self._choices)
         elif self._length is not None:
             style = "$text-error" if self._length.over else ""
-            self.border_subtitle = Content.styled(f" {self._length} ", style)
+            self.border_subtitle = Content.styled(str(self._length), style)
         else:
             self.border_subtitle = ""

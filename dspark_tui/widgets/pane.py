@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -31,6 +32,9 @@ all of them share one batch.
 {params}  system prompt, temperature
 {target}  this pane only, or all
 {help}  all keys"""
+
+BORDER_ENDS = 6
+"""Cells of a border beside its title."""
 
 ENDINGS = {
     TurnStatus.STOPPED: "stopped",
@@ -82,6 +86,9 @@ class Pane(Vertical, can_focus=True):
     async def on_key(self, event: events.Key) -> None:
         await act_on_key(self, event, self._calls)
 
+    def on_resize(self) -> None:
+        self._fit_state()
+
     def on_focus(self) -> None:
         self.post_message(self.Activated(self.conversation))
 
@@ -92,10 +99,10 @@ class Pane(Vertical, can_focus=True):
         differences = "" if conversation.alias else conversation.params.differences(base)
         self.border_title = Content.assemble(
             (mark, "$role-pane-target"),
-            (f" {conversation.title} ", "bold"),
-            f" {differences} " if differences else "",
-            (" marked ", "$role-pane-target") if conversation.marked else "",
-            (" voted ", "$role-added") if conversation.voted else "",
+            (f" {conversation.title}", "bold"),
+            f"  {differences}" if differences else "",
+            ("  marked", "$role-pane-target") if conversation.marked else "",
+            ("  voted", "$role-added") if conversation.voted else "",
         )
         self.set_class(target, "-target")
 
@@ -206,4 +213,11 @@ class Pane(Vertical, can_focus=True):
     def _show_state(self, state: str) -> None:
         if state != self._state:
             self._state = state
-            retitle_bottom(self, Content(f" {drawable(state)} "))
+            self._fit_state()
+
+    def _fit_state(self) -> None:
+        """Leave out whole figures, the last ones first, where the border has no room."""
+        words, room = drawable(self._state), self.outer_size.width - BORDER_ENDS
+        while cell_len(words) > room and "  " in words:
+            words = words.rpartition("  ")[0].rstrip()
+        retitle_bottom(self, Content(words))

@@ -92,4 +92,4 @@ def _in_words(progress: Progress) -> str:
     stage = STAGES.get(progress.stage, progress.stage)
     if not progress.total:
         return f"{stage}  {progress.detail}"
-    return f"{stage}  {100 * progress.done // progress.total}%  {progress.detail}"
+    return f"{stage}  {progress.percent}%  {progress.detail}"

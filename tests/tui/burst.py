@@ -7,6 +7,8 @@ at 4.0 while they decode; its prompt holds them up from 5.0 to 6.0 and is read a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine.events import (
     Admitted,
     EngineStatus,
@@ -35,11 +37,16 @@ def snapshot(slots: int = 8, time: float = START) -> Snapshot:
 def burst() -> list[Event]:
     """Every event of it, a snapshot first, in the order an engine sends them."""
     lives = [
-        *(_Life(f"r{n}", source, 0.0, 0.0, 0.5, end) for n, source, end in BROADCAST),
-        _Life("r4", "4 long-context", 4.0, 4.0, 7.0, None, prompt=3912),
-        _Life("r5", "2 terse", 7.0, 9.0, 9.5, None),
-        _Life("r6", "1 control", 13.0, None, None, None),
+        *(Life(f"r{n}", source, 0.0, 0.0, 0.5, end) for n, source, end in BROADCAST),
+        Life("r4", "4 long-context", 4.0, 4.0, 7.0, None, prompt=3912),
+        Life("r5", "2 terse", 7.0, 9.0, 9.5, None),
+        Life("r6", "1 control", 13.0, None, None, None),
     ]
+    return [snapshot(), *events_of(lives, hold=(5.0, 6.0))]
+
+
+def events_of(lives: list[Life], hold: tuple[float, float] = (0.0, 0.0)) -> list[Event]:
+    """What an engine says of these requests up to NOW. hold: no step is made between these."""
     events: list[tuple[float, Event]] = []
     for life in lives:
         events += life.events(lives)
@@ -47,18 +54,16 @@ def burst() -> list[Event]:
     for n in range(int((NOW - START) / STEP) + 1):
         time = round(n * STEP, 3)
         rows = [life.id for life in lives if life.decodes(time)]
-        if rows and not 5.0 < time < 6.0:
+        if rows and not hold[0] < time < hold[1]:
             for row in rows:
                 counts[row] += 1
             step = Step(START + time, "decode", len(rows), dict.fromkeys(rows, 1), STEP * 1000)
             events.append((time, step))
     for life in lives:
         if life.end is not None:
-            finished = Finished(
-                START + life.end, life.id, FinishReason.STOP, counts[life.id], life.end
-            )
+            finished = Finished(START + life.end, life.id, life.reason, counts[life.id], life.end)
             events.append((life.end, finished))
-    return [snapshot(), *(event for _, event in sorted(events, key=lambda pair: pair[0]))]
+    return [event for _, event in sorted(events, key=lambda pair: pair[0])]
 
 
 def lone_request(start: float, tokens: int, seconds: float) -> list[Event]:
@@ -77,29 +82,30 @@ def lone_request(start: float, tokens: int, seconds: float) -> list[Event]:
 BROADCAST = [(1, "1 control", 14.0), (2, "2 terse", 6.7), (3, "3 hot", None)]
 
 
-class _Life:
-    def __init__(
-        self,
-        id: str,
-        source: str,
-        queued: float,
-        admitted: float | None,
-        first: float | None,
-        end: float | None,
-        prompt: int = 40,
-    ) -> None:
-        self.id, self.source, self.prompt = id, source, prompt
-        self.queued, self.admitted, self.first, self.end = queued, admitted, first, end
+@dataclass(slots=True)
+class Life:
+    """A request. Times are seconds after START, None for what has not happened by NOW."""
+
+    id: str
+    source: str
+    queued: float
+    admitted: float | None
+    first: float | None
+    end: float | None
+    prompt: int = 40
+    reason: FinishReason = FinishReason.STOP
+    slot: int | None = None  # that of its number, unless it had to wait for another's
 
     def decodes(self, time: float) -> bool:
         return self.first is not None and self.first <= time and (self.end or 1e9) > time
 
-    def events(self, others: list[_Life]) -> list[tuple[float, Event]]:
+    def events(self, others: list[Life]) -> list[tuple[float, Event]]:
         queued = Queued(START + self.queued, self.id, self.source, self.prompt, 512, 1)
         events: list[tuple[float, Event]] = [(self.queued, queued)]
         if self.admitted is not None:
             mid_flight = any(other.decodes(self.admitted) for other in others)
-            slot, waited = int(self.id[1:]) - 1, self.admitted - self.queued
+            slot = int(self.id[1:]) - 1 if self.slot is None else self.slot
+            waited = self.admitted - self.queued
             admitted = Admitted(START + self.admitted, self.id, slot, waited, mid_flight, 0)
             events.append((self.admitted, admitted))
         if self.first is not None:

@@ -278,7 +278,7 @@ async def test_golden_experiment(
         await bench.until(lambda: "complete" in experiment.said("heading"))
         await bench.pilot.pause()
         assert {cell_len(line) for line in experiment.drawn()} == {experiment.view.size.width}
-        check(bench.app, "experiment")
+        await check(bench.pilot, "experiment")
 
 
 # ---- the widget alone

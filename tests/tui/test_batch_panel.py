@@ -70,11 +70,11 @@ async def staged(
 
 def test_five_lines_at_eighty_columns_say_what_matters() -> None:
     assert drawn(state_of(burst()), 78, 5) == [
-        "request     0 s    5      10         end  tok │ 3 of 8 slots busy   1 queued",
-        "r3  3 hot   ╌━━━━━━╍━━━━━━━━━━━━>      -  262 │ 60.0 tok/s aggregate",
-        "r4  4 long-       ╌╌╌╌━━━━━━━━━━>      -  151 │ 870 tok / 14.50 s",
-        "r5  2 terse           ┈┈┈━━━━━━━>      -  101 │ batch width 3, max 4, mean 3.3",
-        "r6  1 contr                   ┈┈┈ queued    0 │ ! r4 held up 3 rows for 1.0 s~",
+        "request       0 s          10        end  tok │ 3 of 8 slots busy   1 queued",
+        "r3  3 hot     ╌━━━━━╍╍━━━━━━━━━━>      -  262 │ 60.0 tok/s aggregate",
+        "r4  4 long-co      ╌╌╌╌━━━━━━━━━>      -  151 │ 870 tok / 14.50 s",
+        "r5  2 terse            ┈┈╌━━━━━━>      -  101 │ batch width 3, max 4, mean 3.3",
+        "r6  1 control                 ┈┈┈ queued    0 │ ! r4 held up 3 rows for 1.0 s~",
     ]
 
 
@@ -151,7 +151,7 @@ def test_a_picked_lane_is_marked_and_always_shown() -> None:
     state = state_of(burst())
     rows = layout(state, NOW, 78, 3, DEFAULT, picked="r2")
     marked = [part.text for row in rows for part in row if part.style == "picked"]
-    assert marked == ["r2  2 terse "]
+    assert marked == ["r2  2 terse   "]
 
 
 def test_running_lanes_come_before_queued_ones_and_those_before_finished_ones() -> None:
