@@ -80,7 +80,7 @@ class DSpark(Drafter):
         """(tokens, chances), each [rows, width], of the places' states; lazy."""
         model, before = self._model, latest
         logits = model.vocabulary.project(states)
-        carried = model.markov.start(len(rows)) if model.markov else None
+        carried = model.markov.start(states) if model.markov else None
         tokens, chances = [], []
         for place in range(states.shape[1]):
             scores, state, embedding = logits[:, place], states[:, place], None
@@ -100,7 +100,7 @@ class DSpark(Drafter):
         """(the target's ids, what the drafter gives them), each [rows]. A row that samples does so
         with the random numbers the target will use there, so that agreeing is likely."""
         to_target = self._model.vocabulary.to_target
-        picks = [_pick_of(row, place) for row in rows]
+        picks, scores = [_pick_of(row, place) for row in rows], scores.astype(mx.float32)
         if to_target is not None and any(pick.params.temperature > 0 for pick in picks):
             scores = _spread(scores, to_target, self._model.config.vocabulary)
             to_target = None

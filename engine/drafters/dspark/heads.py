@@ -20,12 +20,14 @@ class MarkovHead(nn.Module):
 
     def __init__(self, config: DSparkConfig) -> None:
         super().__init__()
+        self.rank = config.rank
         self.markov_w1 = nn.Embedding(config.vocabulary, config.rank)
         self.markov_w2 = nn.Linear(config.rank, config.draft_vocabulary, bias=False)
 
-    def start(self, rows: int) -> mx.array:
-        """What is handed from place to place, [rows, rank]; only `RnnHead` changes it."""
-        return mx.zeros((rows, self.markov_w1.weight.shape[-1]), self.markov_w2.weight.dtype)
+    def start(self, states: mx.array) -> mx.array:
+        """What is handed from place to place, [rows, rank], for a block's states [rows, block,
+        hidden]; only `RnnHead` changes it."""
+        return mx.zeros((states.shape[0], self.rank), states.dtype)
 
     def step(
         self, carried: mx.array, before: mx.array, state: mx.array
