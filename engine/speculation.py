@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.cache import CachePlan
 from engine.drafters.base import NONE, Draft, Drafter
 from engine.drafters.cost import MARGIN, Choice, VerifyCosts, choose
-from engine.drafters.estimate import Estimate, Faded
+from engine.drafters.estimate import Estimate, Faded, Promises
 from engine.drafters.measure import verify_costs
 from engine.events import Progress
 from engine.events import Speculation as SpeculationEvent
@@ -26,14 +26,13 @@ REST, TRIES = 64, 4
 """Plain steps for which a drafter that doesn't earn its own time isn't asked, and how many
 proposals it has afterwards to show better."""
 
+UNTRIED = Promises()
+
 TELL_SECONDS = 0.5
 """How often subscribers hear of it at most."""
 
 FADE = 0.98
 """How much of the figures each further step leaves."""
-
-DOUBT = 4.0
-"""Tokens' worth of belief that what the drafts promise comes true."""
 
 
 def begin(
@@ -68,7 +67,8 @@ class Speculation:
         self._told = SpeculationEvent(0.0, drafter.name)
         self._began = 0.0
         self._resting, self._tries, self._worth = 0, TRIES, Estimate(1.0)
-        self._promised, self._came = Faded(FADE), Faded(FADE)
+        self._promises = Promises()
+        self._promises_of: dict[Row, Promises] = {}
         self._drafted, self._accepted = Faded(FADE), Faded(FADE)
         self._forwards, self._tokens = Faded(FADE), Faded(FADE)
 
@@ -79,7 +79,9 @@ class Speculation:
         if outlook is None:
             self._resting = max(self._resting - 1, 0)
             return not self._resting
-        choice = self._choose([_after_first(draft) for draft in outlook], [1] * len(batch.rows))
+        choice = self._choose(
+            batch.rows, [_after_first(draft) for draft in outlook], [1] * len(batch.rows)
+        )
         if choice.refused or choice.length:
             self._choice = choice
         return choice.length > 0
@@ -92,7 +94,7 @@ class Speculation:
         if not self._resting:
             proposals = batch.propose(self._drafter, self._limits(batch.rows))
         spent = (time.monotonic() - self._began) * 1000
-        self._choice = choice = self._choose(proposals, unread)
+        self._choice = choice = self._choose(batch.rows, proposals, unread)
         if self._fixed is None and not self._resting:
             self._weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
         if not choice.length and max(unread) == 1:
@@ -110,23 +112,24 @@ class Speculation:
             self._verified(step, gained)
         else:
             self._costs.record(len(step.rows), 1, milliseconds)
-            self._promised.add(0.0)
-            self._came.add(0.0)
+            for promises in (self._promises, *self._promises_of.values()):
+                promises.rest()
         return self._news(len(step.rows))
 
     def _verified(self, step: Verify, gained: Sequence[int]) -> None:
         rows = len(step.rows)
         self._costs.record(rows, max(step.widths), (time.monotonic() - self._began) * 1000)
         accepted = [max(count - 1, 0) for count in gained]
-        self._promised.add(sum(_expected(draft) for draft in step.drafts))
-        self._came.add(sum(accepted))
         self._drafted.add(sum(map(len, step.drafts)))
         self._accepted.add(sum(accepted))
         for row, draft, count in zip(step.rows, step.drafts, accepted, strict=True):
             if draft:
+                self._promises.add(_expected(draft), count)
+                self._promises_of.setdefault(row, Promises()).add(_expected(draft), count)
                 self._drafter.verified(row, draft, count)
 
     def leave(self, row: Row) -> None:
+        self._promises_of.pop(row, None)
         self._drafter.leave(row)
 
     def _news(self, rows: int) -> SpeculationEvent | None:
@@ -158,12 +161,15 @@ class Speculation:
             for row in rows
         ]
 
-    def _choose(self, drafts: Sequence[Draft], unread: Sequence[int]) -> Choice:
+    def _choose(
+        self, rows: Sequence[Row], drafts: Sequence[Draft], unread: Sequence[int]
+    ) -> Choice:
         if self._fixed is not None:
             length = max(map(len, drafts))
             return Choice(length, length + 1, 0.0, 0.0, 0.0)
-        trust = (self._came.total + DOUBT) / (self._promised.total + DOUBT)
-        return choose(self._costs, drafts, unread, min(trust, 1.0))
+        usual = self._promises.trust()
+        trust = [self._promises_of.get(row, UNTRIED).trust(usual) for row in rows]
+        return choose(self._costs, drafts, unread, trust)
 
     def _weigh(self, choice: Choice, spent: float) -> None:
         """Rest if proposing costs more than it brings. spent: in plain forwards."""

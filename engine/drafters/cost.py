@@ -47,7 +47,7 @@ class VerifyCosts:
         elif rows in self.plain:
             expected = self.ratio(rows, width)
             observed = milliseconds / self.plain[rows]
-            observed = min(max(observed, expected / 2), expected * 2)  # one hiccup is no measure
+            observed = min(max(observed, 1.0), expected * 2)  # one hiccup is no measure
             curve = self.ratios.setdefault(rows, self._curve(rows))
             curve[width] = expected + NEWEST * (observed - expected)
 
@@ -72,15 +72,15 @@ class Choice:
 
 
 def choose(
-    costs: VerifyCosts, drafts: Sequence[Draft], unread: Sequence[int], trust: float = 1.0
+    costs: VerifyCosts, drafts: Sequence[Draft], unread: Sequence[int], trust: Sequence[float]
 ) -> Choice:
     """The length, of all up to the longest draft, that promises most tokens per second.
 
-    unread: tokens each row has to read besides its draft. trust: how much of what the drafts'
-    chances promised came true lately.
+    unread: tokens each row has to read besides its draft. trust: for each row, what share of what
+    the chances promise to count on.
     """
     rows, longest = len(drafts), max(map(len, drafts), default=0)
-    alive = [trust] * rows
+    alive = [*trust]
     gain = float(rows)
     plain_width = max(unread)
     plain = gain / costs.ratio(rows, plain_width)

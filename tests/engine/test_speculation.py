@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,17 +14,30 @@ from hypothesis import strategies as st
 
 import engine.cache.attention
 import engine.loop
-from engine.cache import BatchCache
+from engine.bus import Clock, EventBus
+from engine.cache import BatchCache, plan_for
 from engine.drafters.base import Draft, Drafter
 from engine.drafters.cost import VerifyCosts
 from engine.drafters.ngram import NgramDrafter
-from engine.drafters.select import Selected
+from engine.drafters.select import Selected, select
+from engine.events import Step
+from engine.loop import Loop
 from engine.models.capabilities import Feature, stated
 from engine.models.load import LoadedModel, load
 from engine.row import Row
 from engine.scheduler import PrefillBudget
 from engine.speculation import Speculation
-from engine.types import SamplingParams
+from engine.types import (
+    Delta,
+    EngineSettings,
+    Finish,
+    Form,
+    GenerationRequest,
+    SamplingParams,
+    Update,
+)
+from engine.types import Speculate as Speculating
+from tests.engine.stepped import Stepped
 from tests.schedules import Job, check, jobs, run, solo
 from tests.tiny_families import tiny_family
 
@@ -32,6 +46,7 @@ few = settings(
     max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 schedules = st.lists(jobs, min_size=3, max_size=6)
+LONG = Job((9, 8, 7), 120, SamplingParams(), 0, None)
 Speculate = Callable[[Drafter, int | None], None]
 
 
@@ -45,6 +60,7 @@ class Guesses(Drafter):
     dice: random.Random = field(default_factory=lambda: random.Random(7))
     name: str = "guesses"
     longest: int = 6
+    claims: float | None = None
     accepted: int = 0
     drafted: int = 0
 
@@ -61,7 +77,38 @@ class Guesses(Drafter):
         tokens = [
             token if self.dice.random() < self.quality else token + 1 for token in coming[:length]
         ]
-        return Draft(tokens, [self.quality] * length)
+        return Draft(tokens, [self.quality if self.claims is None else self.claims] * length)
+
+
+class Answer:
+    """A request answered on a loop of its own. eos: tokens that end it besides the model's."""
+
+    def __init__(
+        self, model: LoadedModel, request: GenerationRequest, eos: Collection[int] = ()
+    ) -> None:
+        self.request = request
+        updates: list[Update] = []
+        bus = EventBus(Clock(), 1, 9)
+        loop = Loop(model, EngineSettings(1), bus, bus.clock, lambda _: None)
+        loop._eos = {*loop._eos, *eos}
+        row = loop.enqueue(request, updates.append, bus.clock.now())
+        while not loop.idle:
+            loop.turn()
+        self.tokens = tuple(row.tokens)
+        deltas = [update for update in updates if isinstance(update, Delta)]
+        self.text = "".join(delta.text for delta in deltas)
+        self.scored = [scored for delta in deltas for scored in delta.scored]
+        self.finish = next(update for update in updates if isinstance(update, Finish))
+
+
+def _finished(stepped: Stepped, prompt: tuple[int, ...]) -> Row:
+    row = stepped.ask(prompt, 20)
+    stepped.finish()
+    return row
+
+
+def report(progress: object) -> None:
+    """Nobody looks."""
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +133,7 @@ def speculate(monkeypatch: pytest.MonkeyPatch) -> Speculate:
         costs = VerifyCosts({1: {1: 1.0, 8: 1.5}, 4: {1: 1.0, 8: 3.0}})
         monkeypatch.setattr(engine.loop, "select", lambda *_: selected)
         monkeypatch.setattr(engine.loop, "begin", lambda *_: Speculation(drafter, costs, length))
+        monkeypatch.setattr(VerifyCosts, "record", lambda *_: None)  # no test depends on time
         monkeypatch.setattr(engine.cache.attention, "LENGTH_STEP", 8)
         monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 16)
 
@@ -155,6 +203,135 @@ def test_an_oracle_saves_forwards_and_an_adversary_is_found_out(
     speculate(wrong, 6)
     check(model, schedule, run(model, schedule, slots=3))
     assert wrong.accepted == 0 < wrong.drafted
+
+
+GREEDY = SamplingParams()
+PROMPT = (9, 8, 7)
+
+
+@pytest.mark.parametrize("name", ["llama", "lfm2"])
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"stop": True},
+        {"eos": True},
+        {"eos": True, "min_tokens": 9},
+        {"logprobs": 3},
+        {"logprobs": 2, "stop": True, "sampling": SamplingParams(temperature=1.0, seed=5)},
+        {"sampling": SamplingParams(frequency_penalty=0.8, repetition_penalty=1.3)},
+        {"sampling": SamplingParams(logit_bias=((40, 5.0), (41, 4.0)))},
+    ],
+    ids=str,
+)
+def test_an_answer_that_ends_inside_a_block_ends_where_it_would_without(
+    speculate: Speculate,
+    family: Callable[..., LoadedModel],
+    name: str,
+    wish: dict[str, Any],
+) -> None:
+    model = family(name)
+    plain = Answer(model, GenerationRequest("r0", PROMPT, 30, wish.get("sampling", GREEDY)))
+    eos = {plain.tokens[7]} if wish.get("eos") else set()
+    text = plain.text
+    stop = (text[len(text) // 2 : len(text) // 2 + 2],) if wish.get("stop") else ()
+    request = replace(
+        plain.request,
+        stop=stop,
+        min_tokens=wish.get("min_tokens", 0),
+        logprobs=wish.get("logprobs"),
+    )
+    expected = Answer(model, request, eos)
+    guesses = Guesses({"r0": plain.tokens}, 1.0, random.Random(11))
+    speculate(guesses, 6)
+    drafted = Answer(model, request, eos)
+    assert guesses.accepted > 0
+    assert drafted.tokens == expected.tokens
+    assert drafted.text == expected.text
+    assert drafted.finish.reason == expected.finish.reason
+    assert drafted.finish.usage == expected.finish.usage
+    assert [s.picked.token for s in drafted.scored] == [s.picked.token for s in expected.scored]
+    for mine, its in zip(drafted.scored, expected.scored, strict=True):
+        assert mine.picked.logprob == pytest.approx(its.picked.logprob, abs=1e-3)
+        assert [top.token for top in mine.top] == [top.token for top in its.top]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next", "gemma3_text"])
+def test_the_next_turn_of_a_chat_reuses_what_drafts_were_checked_in(
+    speculate: Speculate, family: Callable[..., LoadedModel], name: str
+) -> None:
+    model = family(name)
+    first = solo(model, tuple(range(20, 60)), 20, GREEDY)
+    later = (*range(20, 60), *first, 5, 6, 7)
+    guesses = Guesses({"r1": first, "r2": solo(model, later, 20, GREEDY)}, 0.7)
+    speculate(guesses, 6)
+    stepped = Stepped(model)
+    assert tuple(_finished(stepped, tuple(range(20, 60))).tokens) == first
+    row = _finished(stepped, later)
+    assert tuple(row.tokens) == guesses.answers["r2"]
+    assert row.cached > 0
+    assert guesses.accepted > 0
+
+
+def test_a_row_with_a_grammar_is_not_drafted_for(
+    speculate: Speculate, family: Callable[..., LoadedModel]
+) -> None:
+    model = family("llama")
+    form = Form("%llguidance {}\nstart: /[a-z ]{10,30}/")
+    request = GenerationRequest("r0", PROMPT, 30, form=form)
+    expected = Answer(model, request)
+    guesses = Guesses({"r0": expected.tokens}, 1.0)
+    speculate(guesses, 6)
+    assert Answer(model, request).tokens == expected.tokens
+    assert guesses.drafted == 0
+
+
+def test_a_drafter_that_is_never_right_is_asked_less_and_less(
+    speculate: Speculate, family: Callable[..., LoadedModel]
+) -> None:
+    model = family("llama")
+    speculate(wrong := Guesses(answers(model, [LONG]), 0.0), None)
+    wrong.claims = 0.9
+    rows = run(model, [LONG], slots=1)
+    check(model, [LONG], rows)
+    assert 0 < wrong.drafted < len(rows[0].tokens) // 2
+
+
+def test_how_drafts_fare_is_told(family: Callable[..., LoadedModel]) -> None:
+    stepped = Stepped(family("llama"), speculate=Speculating.NGRAM, max_draft=4)
+    loop = (30, 31, 32, 33)
+    stepped.ask(loop * 5, 40, SamplingParams(logit_bias=tuple((token, 60.0) for token in loop)))
+    stepped.finish()
+    told = [event for event in stepped.events if isinstance(event, Step) and event.kind == "verify"]
+    assert told
+    assert sum(sum(event.tokens.values()) for event in told) >= sum(e.steps for e in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("mamba", "lets padding into"), ("llama4", "can't share a forward")]
+)
+def test_a_model_that_cannot_take_tokens_back_says_so(
+    family: Callable[..., LoadedModel], name: str, why: str
+) -> None:
+    model = family(name)
+    for asked, refused in ((Speculating.NGRAM, True), (Speculating.AUTO, False)):
+        said = select(plan_for(model.model), model, EngineSettings(speculate=asked), report).stated
+        assert (said.requested, said.effective, said.refused) == (asked, "off", refused)
+        assert why in said.why
+
+
+def test_auto_goes_on_without_a_trained_drafter_and_says_so(
+    family: Callable[..., LoadedModel],
+) -> None:
+    model = family("llama")
+    plan = plan_for(model.model)
+    auto = select(plan, model, EngineSettings(speculate=Speculating.AUTO), report)
+    assert auto.drafter is not None
+    assert auto.drafter.name == "ngram"
+    assert "none is known for llama" in auto.stated.why
+    alone = select(plan, model, EngineSettings(speculate=Speculating.DSPARK), report)
+    assert alone.drafter is None
+    assert alone.stated.refused
 
 
 @few

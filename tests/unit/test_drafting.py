@@ -9,11 +9,12 @@ import pytest
 from dspark_tui.drafting import Drafting
 from engine.drafters.base import NONE, Draft
 from engine.drafters.cost import VerifyCosts, choose
-from engine.drafters.estimate import Estimate
+from engine.drafters.estimate import Estimate, Promises
 from engine.drafters.measure import verify_costs
 from engine.drafters.ngram import FollowedText
 
 CHEAP = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
+ALL = [1.0]
 DEAR = {1: 1.0, 2: 1.9, 4: 3.6, 8: 7.0}
 
 
@@ -51,34 +52,34 @@ def test_every_foreseen_token_is_learnt_from() -> None:
 
 
 def test_a_cheap_verify_takes_a_long_draft_and_a_dear_one_none() -> None:
-    cheap = choose(VerifyCosts({1: CHEAP}), [sure(7)], [1])
+    cheap = choose(VerifyCosts({1: CHEAP}), [sure(7)], [1], ALL)
     assert (cheap.length, cheap.width, cheap.refused) == (7, 8, None)
-    dear = choose(VerifyCosts({1: DEAR}), [sure(7)], [1])
+    dear = choose(VerifyCosts({1: DEAR}), [sure(7)], [1], ALL)
     assert (dear.length, dear.width) == (0, 1)
     assert dear.refused == (2, 1.9)
 
 
 def test_a_draft_ends_where_its_tokens_get_unlikely() -> None:
     draft = Draft(range(6), [0.95, 0.9, 0.9, 0.05, 0.05, 0.05])
-    assert choose(VerifyCosts({1: CHEAP}), [draft], [1]).length == 3
+    assert choose(VerifyCosts({1: CHEAP}), [draft], [1], ALL).length == 3
 
 
 def test_one_sure_row_does_not_make_seven_wait() -> None:
     costs = VerifyCosts({8: {1: 1.0, 2: 1.5, 8: 3.0}})
-    assert choose(costs, [sure(7), *[NONE] * 7], [1] * 8).length == 0
-    assert choose(costs, [sure(7)] * 8, [1] * 8).length > 0
+    assert choose(costs, [sure(7), *[NONE] * 7], [1] * 8, ALL * 8).length == 0
+    assert choose(costs, [sure(7)] * 8, [1] * 8, ALL * 8).length > 0
 
 
 def test_promises_that_did_not_come_true_are_believed_less() -> None:
     costs = VerifyCosts({1: {1: 1.0, 2: 1.4, 8: 2.0}})
-    assert choose(costs, [sure(4, 0.8)], [1], trust=1.0).length > 0
-    assert choose(costs, [sure(4, 0.8)], [1], trust=0.2).length == 0
+    assert choose(costs, [sure(4, 0.8)], [1], ALL).length > 0
+    assert choose(costs, [sure(4, 0.8)], [1], [0.2]).length == 0
 
 
 def test_tokens_still_to_be_read_are_part_of_the_price() -> None:
     costs = VerifyCosts({1: {1: 1.0, 4: 1.0, 5: 6.0, 8: 7.0}})
-    assert choose(costs, [sure(3)], [1]).length == 3
-    assert choose(costs, [sure(3)], [4]).length == 0
+    assert choose(costs, [sure(3)], [1], ALL).length == 3
+    assert choose(costs, [sure(3)], [4], ALL).length == 0
 
 
 def test_costs_are_read_between_and_beyond_what_was_measured() -> None:
@@ -112,6 +113,22 @@ def test_an_estimate_leaves_its_prior_for_what_it_sees() -> None:
     for _ in range(300):
         estimate.add(1)
     assert estimate.value > 0.95
+
+
+def test_broken_promises_are_forgotten_slowly_and_kept_ones_are_believed() -> None:
+    promises = Promises()
+    assert promises.trust() == 1.0
+    assert promises.trust(0.5) == 0.5
+    for _ in range(10):
+        promises.add(3.0, 0.0)
+    broken = promises.trust()
+    assert broken < 0.2
+    for _ in range(100):
+        promises.rest()
+    assert broken < promises.trust() < 0.3
+    for _ in range(30):
+        promises.add(3.0, 3.0)
+    assert promises.trust() > 0.8
 
 
 def test_what_is_measured_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
