@@ -1,6 +1,7 @@
 """`python -m tests.families [NAME …]`: what the engine does for each model family, by running it.
 
-A tiny random model of each family, in fp32, answers requests that join and leave while others run.
+A tiny random model of each family, in fp32, answers requests that join and leave while others run
+and while looked-up drafts are checked.
 Prints the README's table; every "no" carries its reason.
 """
 
@@ -43,6 +44,7 @@ def row(name: str) -> Iterator[str]:
     from engine.models.capabilities import Feature
     from engine.models.kv import leaves, own_caches
     from engine.models.load import load
+    from engine.types import Speculate
     from tests.schedules import check, play
     from tests.tiny_families import tiny_family
 
@@ -51,7 +53,7 @@ def row(name: str) -> Iterator[str]:
     bus, schedule = EventBus(Clock(), SLOTS, queue_limit=9), _schedule()
     subscription = bus.subscribe(lambda: None)
     subscription.drain()
-    rows = play(model, schedule, bus, SLOTS)
+    rows = play(model, schedule, bus, SLOTS, speculate=Speculate.NGRAM, max_draft=4)
     events = subscription.drain()
     said = {capability.feature: capability for capability in bus.snapshot().capabilities}
     yield name

@@ -50,7 +50,7 @@ def select(
 def _obstacle(plan: CachePlan) -> str:
     """Why this model's rows can't take back tokens they read; "" if they can."""
     if plan.alone:
-        return f"the model's rows can't share a forward: {plan.alone}"
+        return plan.alone
     cache = plan.new()
     if not plan.ragged and isinstance(cache, BatchCache) and cache.recurrent:
         return "the model's code lets padding into its recurrent state"

@@ -308,7 +308,7 @@ def test_how_drafts_fare_is_told(family: Callable[..., LoadedModel]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("mamba", "lets padding into"), ("llama4", "can't share a forward")]
+    ("name", "why"), [("mamba", "lets padding into"), ("llama4", "has no batched form")]
 )
 def test_a_model_that_cannot_take_tokens_back_says_so(
     family: Callable[..., LoadedModel], name: str, why: str
