@@ -84,8 +84,7 @@ def _judge(engine: Stepped, row: Row, outcome: Outcome) -> None:
     alone = solo(engine.loop.model, request.prompt, len(row.tokens), request.sampling)
     if tuple(row.tokens) != alone:
         outcome.wrong.append(row)
-    whole = len(row.tokens) == request.max_tokens
-    outcome.ended[FinishReason.LENGTH if whole else FinishReason.CANCELLED] += 1
+    outcome.ended[engine.ends.pop(request.id).reason] += 1
 
 
 def _look(engine: Stepped, outcome: Outcome) -> None:

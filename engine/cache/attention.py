@@ -47,11 +47,11 @@ class SlotBuffers:
         return [array[:, :to] for array in content]
 
     def append(self, content: Content, length: int) -> None:
-        if not content:
-            return
         new = len(self.rows)
-        self._reserve(new + 1, max(self.rows.longest, length), [array[None] for array in content])
-        self.put(new, content, length)
+        like = [array[None] for array in content] or self.buffers
+        self._reserve(new + 1, max(self.rows.longest, length), like)
+        if content:
+            self.put(new, content, length)
 
     def put(self, row: int, content: Content, length: int) -> None:
         for buffer, array in zip(self.buffers, content, strict=True):

@@ -9,13 +9,14 @@ from engine.events import Event
 from engine.loop import Loop
 from engine.models.load import LoadedModel
 from engine.row import Row
-from engine.types import EngineSettings, GenerationRequest, SamplingParams
+from engine.types import EngineSettings, Finish, GenerationRequest, SamplingParams, Update
 
 GREEDY = SamplingParams()
 
 
 class Stepped:
-    """`read`: prompt tokens read so far, padding included. `events`: everything that was told."""
+    """`read`: prompt tokens read so far, padding included. `events`: everything that was told.
+    `ends`: of the requests, by id; one that failed is raised."""
 
     def __init__(self, model: LoadedModel, slots: int = 8, **settings: int) -> None:
         clock = Clock()
@@ -26,6 +27,7 @@ class Stepped:
         self.loop = Loop(model, EngineSettings(slots, **settings), bus, clock, lambda _: None)
         self.read = 0
         self.events: list[Event] = []
+        self.ends: dict[str, Finish] = {}
         self._count = 0
         budget = self.loop._budget
         record = budget.record_slice
@@ -41,12 +43,19 @@ class Stepped:
     ) -> Row:
         self._count += 1
         request = GenerationRequest(f"r{self._count}", prompt, max_tokens, sampling)
-        return self.loop.enqueue(request, lambda _: None, self._clock.now())
+
+        def sink(update: Update) -> None:
+            if isinstance(update, Finish):
+                self.ends[request.id] = update
+
+        return self.loop.enqueue(request, sink, self._clock.now())
 
     def turn(self, count: int = 1) -> None:
         for _ in range(count):
             self.loop.turn()
         self.events += self._told.drain()
+        failures = [end.error for end in self.ends.values() if end.error is not None]
+        assert not failures, failures
 
     def finish(self) -> None:
         """Until nothing is left to do."""

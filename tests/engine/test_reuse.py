@@ -235,3 +235,15 @@ def test_rows_that_outgrow_their_memory_take_turns(
     assert all(event.request != "r1" for event in preempted)
     assert [len(row.tokens) for row in rows] == [97] * 4
     assert all(is_solo(model, row) for row in rows)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_copied_row_and_a_fresh_one_are_read_together(family: Load, name: str) -> None:
+    model = family(name)
+    stepped = Stepped(model)
+    first = stepped.ask(PROMPT)
+    stepped.finish()
+    rows = [stepped.ask((*first.history, 7, 8, 9)), stepped.ask((3, 4, 5, 6))]
+    stepped.finish()
+    assert [row.cached for row in rows] == [first.length - 1, 0]
+    assert all(is_solo(model, row) for row in rows)
