@@ -10,10 +10,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
 from engine.drafters.dspark.config import read_config
 from engine.drafters.dspark.drafter import DSpark
 from engine.drafters.dspark.load import load_model
+from engine.drafters.dspark.model import DSparkModel
 from engine.drafters.registry import known_drafter
 from engine.models.errors import ModelError
 from engine.models.load import LoadedModel, load
@@ -71,8 +73,30 @@ def test_every_tensor_is_wanted_and_none_else(
     load_model(write(tmp_path / "whole", config, whole), target)
 
 
-def test_the_published_heads_tensors_are_counted_right() -> None:
-    assert len(shapes(NATIVE | {"num_hidden_layers": 5})) == 64
+def test_the_published_drafter_s_tensors_are_counted_right(tmp_path: Path) -> None:
+    """The one for Qwen3-4B has 64 tensors and 1393 million numbers; nothing is computed here."""
+    config = NATIVE | {
+        "hidden_size": 2560,
+        "intermediate_size": 9728,
+        "num_hidden_layers": 5,
+        "num_target_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "rope_theta": None,
+        "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"},
+        "block_size": 7,
+        "mask_token_id": 151669,
+        "target_layer_ids": [1, 9, 17, 25, 33],
+        "markov_rank": 256,
+    }
+    read = read_config(write(tmp_path, config, {"x": np.zeros(1)}))
+    assert (read.longest, read.theta, read.rope) == (7, 1e6, None)
+    tensors = dict(tree_flatten(DSparkModel(read, True, True).parameters()))
+    assert {name: array.shape for name, array in tensors.items()} == shapes(config)
+    assert len(tensors) == 64
+    assert round(sum(array.size for array in tensors.values()) / 1e6) == 1393
 
 
 @pytest.mark.parametrize("name", ["fc.weight", "markov_head.markov_w2.weight", "norm.weight"])
@@ -241,8 +265,6 @@ def test_quantized_at_load_by_choice(
 
 def test_a_checkpoint_that_is_quantized_already(target: LoadedModel, tmp_path: Path) -> None:
     folder = write(tmp_path / "plain", NATIVE, random_weights(NATIVE))
-    from mlx.utils import tree_flatten
-
     model = load_model(folder, target, 8)
     stored = write(tmp_path / "stored", NATIVE, {})
     quantization = {"quantization": {"group_size": 64, "bits": 8}}
