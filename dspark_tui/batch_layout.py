@@ -77,6 +77,7 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
         decided = state.verdict is not None and state.verdict.name is not Name.INCONCLUSIVE
         rows += verdict if decided and not roomy else _width(state, now)
         rows += _joined(state, width) if roomy or not state.notices else []
+        rows += _copied(state, width)
         rows += _drafts(state, width)
         rows += verdict if roomy else []
     elif state.engine.model is not None:
@@ -165,6 +166,15 @@ def _joined(state: LiveState, width: int) -> list[Row]:
         if len(words) <= width:
             break
     return [(Part(cut(words, width).rstrip(), "text"),)]
+
+
+def _copied(state: LiveState, width: int) -> list[Row]:
+    """How much of the prompts was copied from other rows instead of read, where anything was."""
+    requests = [lane.request for lane in state.lanes]
+    copied = sum(request.cached_tokens for request in requests)
+    total = sum(request.prompt_tokens for request in requests)
+    text = f"{grouped(copied)} of {grouped(total)} prompt tok copied"
+    return [(Part(cut(text, width).rstrip(), "text"),)] if copied else []
 
 
 def _drafts(state: LiveState, width: int) -> list[Row]:

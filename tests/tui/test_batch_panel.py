@@ -24,8 +24,10 @@ from engine.events import (
     Finished,
     Load,
     Paused,
+    Preempted,
     Progress,
     Queued,
+    Speculation,
     Status,
     Step,
 )
@@ -295,6 +297,25 @@ async def test_an_idle_panel_is_never_drawn_again(monkeypatch: pytest.MonkeyPatc
         assert painted == []
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (
+            Speculation(NOW, "ngram", 7, 0.82, 2.9),
+            "ngram 7 ahead; 82% accepted, 2.90 tok/forward",
+        ),
+        (
+            Speculation(NOW, "ngram", 0, None, 1.0, "verify 4 wide costs 1.9x at 8 rows"),
+            "no draft: verify 4 wide costs 1.9x at 8 rows; 1.00 tok/forward",
+        ),
+    ],
+)
+def test_the_panel_says_how_drafts_fare(told: Speculation, shown: str) -> None:
+    assert "tok/forward" not in " ".join(drawn(state_of(burst()), 160, 20))
+    right = [line.rpartition("│")[2].strip() for line in drawn(state_of([*burst(), told]), 160, 20)]
+    assert shown in " ".join(right)
+
+
 async def test_only_rows_that_changed_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with staged() as (panel, pilot):
         state = state_of(burst())
@@ -310,3 +331,38 @@ async def test_only_rows_that_changed_are_drawn_again(monkeypatch: pytest.Monkey
         await pilot.pause()
         assert 5 in painted  # the lane that gained a token
         assert not painted & {3, 4, 6, 8}  # lanes that gained none, and the slots
+
+
+def test_what_was_copied_instead_of_read_is_counted() -> None:
+    events: list[Event] = [snapshot()]
+    for number, copied in enumerate((0, 599, 599)):
+        name = f"q{number}"
+        events += [
+            Queued(START, name, "1 pane", 600, 8, 1),
+            Admitted(START, name, number, 0.0, False, copied),
+        ]
+    rows = drawn(state_of(events), 100, 9)
+    assert any("1 198 of 1 800 prompt tok copied" in row for row in rows)
+
+
+def test_a_request_that_had_to_make_room_is_queued_again_and_the_panel_says_so() -> None:
+    events: list[Event] = [
+        snapshot(),
+        Queued(START, "q1", "1 pane", 5, 90, 1),
+        Admitted(START, "q1", 0, 0.0, False, 0),
+        Step(START + 1, "decode", 1, {"q1": 7}, 50.0),
+        Preempted(START + 2, "q1", "K/V memory is short", 7),
+    ]
+    state = state_of(events)
+    rows = drawn(state, 100, 9)
+    assert any("queued    7" in row for row in rows)
+    assert any("K/V memory is short" in row for row in rows)
+    assert title(state).endswith("1 queued")
+    state.apply(Admitted(START + 3, "q1", 0, 3.0, False, 11))
+    assert not any("queued" in row for row in drawn(state, 100, 9)[1:3])
+
+
+def test_a_stuck_engine_still_shows_its_lanes() -> None:
+    state = state_of([*burst(), Status(NOW, EngineStatus.STUCK, error="stuck for 130 s in a step")])
+    assert "slots busy" in title(state)
+    assert any("long-co" in row for row in drawn(state, 78, 5))
