@@ -89,7 +89,7 @@ class Memory:
         why = (
             "in flight, and between turns"
             if cuttable
-            else ("at the ends of prompts and answers: a state or a window can't be cut back")
+            else ("at the ends of prompts and answers: a state, or a window that moved on, can't be cut back")
         )
         return stated(Feature.PREFIX, asked, where, f"{why}; up to {_size(self._kept.limit)}")
 
