@@ -111,10 +111,15 @@ class Speculation:
         if isinstance(step, Verify):
             self._verified(step, gained)
         else:
-            self._costs.record(len(step.rows), 1, milliseconds)
-            for promises in (self._promises, *self._promises_of.values()):
-                promises.rest()
+            self._plain(len(step.rows), milliseconds)
         return self._news(len(step.rows))
+
+    def _plain(self, rows: int, milliseconds: float) -> None:
+        self._costs.record(rows, 1, milliseconds)
+        if self._choice and self._choice.refused:
+            self._costs.doubt(rows, self._choice.refused[0])
+        for promises in (self._promises, *self._promises_of.values()):
+            promises.rest()
 
     def _verified(self, step: Verify, gained: Sequence[int]) -> None:
         rows = len(step.rows)

@@ -16,8 +16,11 @@ from engine.drafters.base import Draft
 MARGIN = 1.03
 """How much faster than plain decoding a draft has to promise to be worth it."""
 
-NEWEST = 0.15
-"""Weight of the newest time in a running mean."""
+NEWEST, SURPRISE = 0.15, 0.5
+"""Weight of the newest time in a running mean, and of one that is worse than expected."""
+
+DOUBT = 0.999
+"""What a cost that kept a draft from being tried is multiplied by, each time."""
 
 
 @dataclass(slots=True)
@@ -48,8 +51,16 @@ class VerifyCosts:
             expected = self.ratio(rows, width)
             observed = milliseconds / self.plain[rows]
             observed = min(max(observed, 1.0), expected * 2)  # one hiccup is no measure
-            curve = self.ratios.setdefault(rows, self._curve(rows))
-            curve[width] = expected + NEWEST * (observed - expected)
+            weight = SURPRISE if observed > expected else NEWEST
+            self._put(rows, width, expected + weight * (observed - expected))
+
+    def doubt(self, rows: int, width: int) -> None:
+        """A forward is not tried because of its cost. Believe that a little less each time: what
+        was once too dear, or was measured at a bad moment, gets its chance, if seldom."""
+        self._put(rows, width, max(self.ratio(rows, width) * DOUBT, 1.0))
+
+    def _put(self, rows: int, width: int, ratio: float) -> None:
+        self.ratios.setdefault(rows, self._curve(rows))[width] = ratio
 
     def _curve(self, rows: int) -> dict[int, float]:
         """What is thought of so many rows, at every width that was measured of any."""

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +25,9 @@ DEPTH = 64
 """Tokens the rows hold meanwhile."""
 
 REPEATS = 3
+STEADY = 1.15
+"""How much longer than the quickest forward the next may take."""
+
 IDS = 97
 """Token ids in the rows: any will do, as long as experts see different ones."""
 
@@ -33,27 +37,38 @@ Notify = Callable[[int, int], None]
 def verify_costs(plan: CachePlan, slots: int, key: str, notify: Notify) -> VerifyCosts:
     """Measured now, or earlier under the same key. notify: told how much of it is done."""
     file = _file(plan, slots, key)
-    costs = _load(file)
-    if costs is None:
-        costs = measure(plan, slots, notify)
-        _save(costs, file)
-    return costs
+    if (known := _load(file)) is not None:
+        return known
+    found = measure(plan, slots, notify)
+    if found.steady:
+        _save(found.costs, file)
+    return found.costs
 
 
-def measure(plan: CachePlan, slots: int, notify: Notify = lambda *_: None) -> VerifyCosts:
+@dataclass(slots=True)
+class Measured:
+    """steady: whether forwards that should take equally long did; else something else kept the
+    machine busy, and the times are good enough to begin with but not to keep."""
+
+    costs: VerifyCosts
+    steady: bool = True
+
+
+def measure(plan: CachePlan, slots: int, notify: Notify = lambda *_: None) -> Measured:
     """Every width at 1, 2, 4, ... rows up to all slots."""
     counts = [*_doubling(slots), slots]
     costs = VerifyCosts()
+    found = Measured(costs)
     for done, rows in enumerate(counts):
         notify(done, len(counts))
         cache = _filled(plan, rows)
         widths = [width for width in WIDTHS if width == 1 or rows * width <= LARGEST]
         times = _times(plan, cache, widths)
-        costs.plain[rows] = times[1]
-        # Reading more tokens never takes less time: where it seemed to, the machine was busy.
-        costs.ratios[rows] = _rising({width: times[width] / times[1] for width in widths})
+        costs.plain[rows] = plain = min(times[1])
+        costs.ratios[rows] = _rising({width: min(times[width]) / plain for width in widths})
+        found.steady &= sorted(times[1])[1] <= STEADY * plain
     notify(len(counts), len(counts))
-    return costs
+    return found
 
 
 def _filled(plan: CachePlan, rows: int) -> BatchCache:
@@ -67,10 +82,10 @@ def _filled(plan: CachePlan, rows: int) -> BatchCache:
     return cache
 
 
-def _times(plan: CachePlan, cache: BatchCache, widths: list[int]) -> dict[int, float]:
-    """Milliseconds by width, the best of some, the widths taking turns."""
+def _times(plan: CachePlan, cache: BatchCache, widths: list[int]) -> dict[int, list[float]]:
+    """Milliseconds by width, several of each, the widths taking turns."""
     before = cache.snapshot()
-    times = dict.fromkeys(widths, float("inf"))
+    times: dict[int, list[float]] = {width: [] for width in widths}
     for repeat in range(REPEATS + 1):
         for width in widths:
             started = time.perf_counter()
@@ -78,7 +93,7 @@ def _times(plan: CachePlan, cache: BatchCache, widths: list[int]) -> dict[int, f
             spent = (time.perf_counter() - started) * 1000
             cache.restore(before)
             if repeat:  # the first round warms up
-                times[width] = min(times[width], spent)
+                times[width].append(spent)
     return times
 
 
@@ -94,9 +109,13 @@ def _doubling(limit: int) -> Iterator[int]:
 
 
 def _rising(curve: dict[int, float]) -> dict[int, float]:
-    highest, rising = 0.0, {}
-    for width, cost in curve.items():
-        rising[width] = highest = max(highest, cost)
+    """Costs without what can't be: that fewer tokens take longer than more, or less than one.
+    Whatever else the machine did only ever added time."""
+    rising: dict[int, float] = {}
+    lowest = float("inf")
+    for width in sorted(curve, reverse=True):
+        lowest = min(lowest, curve[width])
+        rising[width] = max(lowest, 1.0)
     return rising
 
 

@@ -61,7 +61,7 @@ def _print_costs(model: LoadedModel) -> None:
     from engine.drafters.measure import measure
 
     print("what a forward costs that checks drafts, in plain forwards of as many rows\n")
-    costs = measure(plan_for(model.model, model.kv_bits), slots=8)
+    costs = measure(plan_for(model.model, model.kv_bits), slots=8).costs
     print("| rows | plain |" + "".join(f" {width} wide |" for width in WIDTHS))
     print("|---:|---:|" + "---:|" * len(WIDTHS))
     for rows, plain in costs.plain.items():

@@ -9,7 +9,17 @@ import httpx
 import pytest
 from httpx_sse import connect_sse
 
-from engine.events import EngineStatus, Event, Finished, Progress, Queued, Snapshot, Step, decode
+from engine.events import (
+    EngineStatus,
+    Event,
+    Finished,
+    Progress,
+    Queued,
+    Snapshot,
+    Speculation,
+    Step,
+    decode,
+)
 from engine.server.guard import AccessPolicy
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import FakeEngine
@@ -157,3 +167,12 @@ def test_the_protocol_describes_itself(server: ThreadedServer) -> None:
     paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
     assert {"/v1/chat/completions", "/v1/models", "/health", "/engine/events"} <= set(paths)
     assert "/chat/completions" not in paths
+
+
+def test_health_says_how_drafts_fare(server: ThreadedServer, engine: FakeEngine) -> None:
+    assert httpx.get(f"{server.url}/health").json()["speculation"] is None
+    why = "verify 4 wide costs 1.9x at 8 rows"
+    engine.publish(Speculation, "ngram", 0, 0.25, 1.1, why)
+    told = httpx.get(f"{server.url}/health").json()["speculation"]
+    assert (told["drafter"], told["length"], told["acceptance"]) == ("ngram", 0, 0.25)
+    assert (told["tokens_per_forward"], told["why"]) == (1.1, why)

@@ -10,7 +10,7 @@ from dspark_tui.drafting import Drafting
 from engine.drafters.base import NONE, Draft
 from engine.drafters.cost import VerifyCosts, choose
 from engine.drafters.estimate import Estimate, Promises
-from engine.drafters.measure import verify_costs
+from engine.drafters.measure import Measured, verify_costs
 from engine.drafters.ngram import FollowedText
 
 CHEAP = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
@@ -102,6 +102,18 @@ def test_costs_follow_what_steps_take() -> None:
     assert costs.ratio(2, 4) == pytest.approx(3.0, rel=0.05)
 
 
+def test_a_cost_that_keeps_drafts_away_is_tried_again_some_day() -> None:
+    costs = VerifyCosts({8: {1: 1.0, 2: 2.4}}, {8: 50.0})
+    assert choose(costs, [sure(1)] * 8, [1] * 8, ALL * 8).length == 0
+    waited = 0
+    while not choose(costs, [sure(1)] * 8, [1] * 8, ALL * 8).length:
+        costs.doubt(8, 2)
+        waited += 1
+    assert waited > 100
+    costs.record(8, 2, 120.0)
+    assert choose(costs, [sure(1)] * 8, [1] * 8, ALL * 8).length == 0
+
+
 def test_a_new_number_of_rows_starts_from_what_is_known_of_others() -> None:
     costs = VerifyCosts({2: {1: 1.0, 2: 1.2, 8: 2.0}, 4: {1: 1.0, 2: 1.6, 8: 4.0}}, {3: 10.0})
     costs.record(3, 2, 14.0)
@@ -131,21 +143,27 @@ def test_broken_promises_are_forgotten_slowly_and_kept_ones_are_believed() -> No
     assert promises.trust() > 0.8
 
 
-def test_what_is_measured_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("steady", [True, False])
+def test_what_is_measured_is_kept_unless_the_machine_was_busy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steady: bool
+) -> None:
     from engine.cache import CachePlan
     from engine.drafters import measure
 
     runs = []
 
-    def measured(*_: object) -> VerifyCosts:
+    def measured(*_: object) -> Measured:
         runs.append(1)
-        return VerifyCosts({1: CHEAP, 8: DEAR}, {1: 20.0, 8: 60.0})
+        return Measured(VerifyCosts({1: CHEAP, 8: DEAR}, {1: 20.0, 8: 60.0}), steady)
 
     monkeypatch.setattr(measure, "measure", measured)
     monkeypatch.setattr(measure.platformdirs, "user_cache_path", lambda _: tmp_path)
     plan = CachePlan(model=None)
     first = verify_costs(plan, 8, "one", lambda *_: None)
     assert verify_costs(plan, 8, "one", lambda *_: None) == first
+    if not steady:
+        assert len(runs) == 2
+        return
     assert len(runs) == 1
     verify_costs(plan, 8, "another", lambda *_: None)
     assert len(runs) == 2
