@@ -15,6 +15,13 @@ from engine.types import EngineSettings
 KEPT_SHARE = 8
 """Of the memory for K/V, one part in so many is for ended requests unless another size is asked."""
 
+ANYWHERE = ("any prefix", "in flight and between turns")
+AT_BOUNDARIES = (
+    "at boundaries",
+    "at the ends of prompts and answers: a state, or a window that moved on, can't be cut back",
+)
+"""What is reused, and why just that, where rows can be cut and where they can't."""
+
 
 class Memory:
     """The budget, what rows cost of it, and the rows that are kept.
@@ -31,6 +38,7 @@ class Memory:
         self._asked = settings.prefix_cache
         total = settings.kv_budget or device.free_bytes() // 2
         shape = plan.new()
+        self._cuttable = isinstance(shape, BatchCache) and shape.cuttable
         self._kept: PrefixCache | None = None
         if isinstance(shape, BatchCache):
             asked = total // KEPT_SHARE if self._asked is None else self._asked
@@ -65,7 +73,7 @@ class Memory:
     def keep_ends(self, group: Group) -> None:
         """Copy rows whose prompts have been read, where that is the last chance to: a recurrent
         state moves on, while an attention layer's row can be cut back to its prompt."""
-        if isinstance(group.cache, BatchCache) and not group.cache.cuttable:
+        if isinstance(group.cache, BatchCache) and not self._cuttable:
             for index, reading in enumerate(group.readings):
                 self.keep(reading.tokens, group.cache.row(index))
 
@@ -83,14 +91,7 @@ class Memory:
         if not self._kept.limit:
             why = "requests that run at once share what they begin with, and nothing is kept"
             return stated(Feature.PREFIX, asked, "in flight", why)
-        shape = self._plan.new()
-        cuttable = isinstance(shape, BatchCache) and shape.cuttable
-        where = "any prefix" if cuttable else "at boundaries"
-        why = (
-            "in flight, and between turns"
-            if cuttable
-            else ("at the ends of prompts and answers: a state, or a window that moved on, can't be cut back")
-        )
+        where, why = ANYWHERE if self._cuttable else AT_BOUNDARIES
         return stated(Feature.PREFIX, asked, where, f"{why}; up to {_size(self._kept.limit)}")
 
 
