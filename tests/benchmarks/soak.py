@@ -47,11 +47,12 @@ def main() -> None:
 
 def _told(outcome: Outcome) -> str:
     """In one line; growth is from the second of the rounds to the last."""
+    cancelled = outcome.ended[FinishReason.CANCELLED]
     memory = outcome.memory[-1] - outcome.memory[1]
     objects = outcome.objects[-1] - outcome.objects[1]
     return (
-        f"{outcome.ended[FinishReason.LENGTH]} finished, "
-        f"{outcome.ended[FinishReason.CANCELLED]} cancelled, {len(outcome.wrong)} wrong, "
+        f"{outcome.ended.total() - cancelled} finished, {cancelled} cancelled, "
+        f"{len(outcome.wrong)} wrong, "
         f"{outcome.preempted} times put back, {outcome.reused} tokens reused, "
         f"{outcome.busy} slots stuck, memory {memory / 1024:+.1f} kB, objects {objects:+d}"
     )

@@ -144,12 +144,15 @@ def test_a_penalised_or_sampled_neighbour_changes_nothing_and_shares_the_time(
 def test_several_answers_read_their_prompt_once(client: openai.OpenAI, real_engine: Engine) -> None:
     subscription = real_engine.subscribe(lambda: None)
     subscription.drain()  # the snapshot
-    answer = whole(client, n=4, max_tokens=2)
+    unheard = [{"role": "user", "content": "Which of you has never been asked this?"}]
+    answer = whole(client, n=4, max_tokens=2, messages=unheard)
     admitted = [event for event in subscription.drain() if isinstance(event, Admitted)]
     subscription.close()
     length = answer.usage.prompt_tokens
-    assert sorted(event.cached_tokens for event in admitted) == [0, *[length - 1] * 3]
-    assert answer.usage.prompt_tokens_details.cached_tokens == 0
+    fewest, *copied = sorted(event.cached_tokens for event in admitted)
+    assert copied == [length - 1] * 3
+    assert fewest < length // 2  # what any chat begins with may be known
+    assert answer.usage.prompt_tokens_details.cached_tokens == fewest
 
 
 def test_impossible_biases_are_refused_and_the_engine_goes_on(client: openai.OpenAI) -> None:
