@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from engine.cache import CachePlan
 from engine.drafters.base import NONE, Draft, Drafter
-from engine.drafters.cost import MARGIN, Choice, VerifyCosts, choose
-from engine.drafters.estimate import Estimate, Faded, Promises
+from engine.drafters.cost import Choice, VerifyCosts, choose
+from engine.drafters.estimate import Promises
+from engine.drafters.figures import Figures
 from engine.drafters.measure import verify_costs
+from engine.drafters.rest import Rest
 from engine.events import Progress
 from engine.events import Speculation as SpeculationEvent
 from engine.models.load import LoadedModel
@@ -22,17 +24,7 @@ if TYPE_CHECKING:
     from engine.batch import Batch
     from engine.row import Row
 
-REST, TRIES = 64, 4
-"""Plain steps for which a drafter that doesn't earn its own time isn't asked, and how many
-proposals it has afterwards to show better."""
-
 UNTRIED = Promises()
-
-TELL_SECONDS = 0.5
-"""How often subscribers hear of it at most."""
-
-FADE = 0.98
-"""How much of the figures each further step leaves."""
 
 
 def begin(
@@ -64,39 +56,34 @@ class Speculation:
         self._costs = costs
         self._fixed = length
         self._choice: Choice | None = None
-        self._told = SpeculationEvent(0.0, drafter.name)
         self._began = 0.0
-        self._resting, self._tries, self._worth = 0, TRIES, Estimate(1.0)
+        self._rest = Rest()
+        self._figures = Figures(drafter.name)
         self._promises = Promises()
         self._promises_of: dict[Row, Promises] = {}
-        self._drafted, self._accepted = Faded(FADE), Faded(FADE)
-        self._forwards, self._tokens = Faded(FADE), Faded(FADE)
 
     def promising(self, batch: Batch) -> bool:
         """Whether to wait for the step in flight: its tokens are needed to propose what follows."""
         limits = [limit + 1 if limit else 0 for limit in self._limits(batch.rows)]
         outlook = self._drafter.outlook(batch.rows, limits)
         if outlook is None:
-            self._resting = max(self._resting - 1, 0)
-            return not self._resting
-        choice = self._choose(
-            batch.rows, [_after_first(draft) for draft in outlook], [1] * len(batch.rows)
-        )
-        if choice.refused or choice.length:
-            self._choice = choice
-        return choice.length > 0
+            self._rest.step()
+            return not self._rest
+        later = [_after_first(draft) for draft in outlook]
+        self._choice = self._choose(batch.rows, later, [1] * len(later))
+        return self._choice.length > 0
 
     def drafts(self, batch: Batch) -> list[Draft] | None:
         """For each row what to verify; None where a plain step does better."""
         self._began = time.monotonic()
         unread = batch.unread()
         proposals = [NONE] * len(unread)
-        if not self._resting:
+        if not self._rest:
             proposals = batch.propose(self._drafter, self._limits(batch.rows))
         spent = (time.monotonic() - self._began) * 1000
         self._choice = choice = self._choose(batch.rows, proposals, unread)
-        if self._fixed is None and not self._resting:
-            self._weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
+        if self._fixed is None and not self._rest:
+            self._rest.weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
         if not choice.length and max(unread) == 1:
             return None
         return [draft.cut(choice.length) for draft in proposals]
@@ -106,13 +93,17 @@ class Speculation:
     ) -> SpeculationEvent | None:
         """What a step brought its rows; how it goes, if there is news. milliseconds: of a plain
         step."""
-        self._forwards.add(len(step.rows))
-        self._tokens.add(sum(gained))
+        rows = len(step.rows)
+        self._figures.forward(rows, sum(gained))
         if isinstance(step, Verify):
             self._verified(step, gained)
         else:
-            self._plain(len(step.rows), milliseconds)
-        return self._news(len(step.rows))
+            self._plain(rows, milliseconds)
+        return self._figures.news(self._choice, rows, bool(self._rest))
+
+    def leave(self, row: Row) -> None:
+        self._promises_of.pop(row, None)
+        self._drafter.leave(row)
 
     def _plain(self, rows: int, milliseconds: float) -> None:
         self._costs.record(rows, 1, milliseconds)
@@ -122,40 +113,15 @@ class Speculation:
             promises.rest()
 
     def _verified(self, step: Verify, gained: Sequence[int]) -> None:
-        rows = len(step.rows)
-        self._costs.record(rows, max(step.widths), (time.monotonic() - self._began) * 1000)
+        milliseconds = (time.monotonic() - self._began) * 1000
+        self._costs.record(len(step.rows), max(step.widths), milliseconds)
         accepted = [max(count - 1, 0) for count in gained]
-        self._drafted.add(sum(map(len, step.drafts)))
-        self._accepted.add(sum(accepted))
+        self._figures.checked(sum(map(len, step.drafts)), sum(accepted))
         for row, draft, count in zip(step.rows, step.drafts, accepted, strict=True):
             if draft:
-                self._promises.add(_expected(draft), count)
-                self._promises_of.setdefault(row, Promises()).add(_expected(draft), count)
+                for promises in (self._promises, self._promises_of.setdefault(row, Promises())):
+                    promises.add(_expected(draft), count)
                 self._drafter.verified(row, draft, count)
-
-    def leave(self, row: Row) -> None:
-        self._promises_of.pop(row, None)
-        self._drafter.leave(row)
-
-    def _news(self, rows: int) -> SpeculationEvent | None:
-        """How it goes, for people: now and then, when it changed."""
-        now, choice = time.monotonic(), self._choice
-        if choice is None or now - self._told.time < TELL_SECONDS:
-            return None
-        news = SpeculationEvent(
-            time=now,
-            drafter=self._drafter.name,
-            length=choice.length,
-            acceptance=_rounded(self._accepted.total / self._drafted.total)
-            if self._drafted.total
-            else None,
-            tokens_per_forward=_rounded(self._tokens.total / self._forwards.total),
-            why=_why(choice, rows),
-        )
-        if news == self._told:
-            return None
-        self._told = news
-        return news
 
     def _limits(self, rows: Sequence[Row]) -> list[int]:
         """The last token is always the target's. A grammar is walked token by token."""
@@ -176,14 +142,6 @@ class Speculation:
         trust = [self._promises_of.get(row, UNTRIED).trust(usual) for row in rows]
         return choose(self._costs, drafts, unread, trust)
 
-    def _weigh(self, choice: Choice, spent: float) -> None:
-        """Rest if proposing costs more than it brings. spent: in plain forwards."""
-        time = choice.gain / choice.speed + spent
-        self._worth.add(choice.gain / time / choice.plain)
-        self._tries -= 1
-        if self._tries <= 0 and self._worth.value < 1 / MARGIN:
-            self._resting, self._tries, self._worth = REST, TRIES, Estimate(1.0)
-
 
 def _after_first(draft: Draft) -> Draft:
     """What is left of it once its first token has come, if it does."""
@@ -200,16 +158,3 @@ def _expected(draft: Draft) -> float:
         alive *= chance
         expected += alive
     return expected
-
-
-def _why(choice: Choice, rows: int) -> str:
-    if choice.length:
-        return ""
-    if choice.refused is None:
-        return "nothing to propose"
-    width, cost = choice.refused
-    return f"verify {width} wide costs {cost:.1f}x at {rows} {'row' if rows == 1 else 'rows'}"
-
-
-def _rounded(share: float) -> float:
-    return round(share, 2)

@@ -10,8 +10,10 @@ from dspark_tui.drafting import Drafting
 from engine.drafters.base import NONE, Draft
 from engine.drafters.cost import VerifyCosts, choose
 from engine.drafters.estimate import Estimate, Promises
+from engine.drafters.figures import Figures
 from engine.drafters.measure import Measured, verify_costs
 from engine.drafters.ngram import FollowedText
+from engine.drafters.rest import Rest
 
 CHEAP = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
 ALL = [1.0]
@@ -141,6 +143,43 @@ def test_broken_promises_are_forgotten_slowly_and_kept_ones_are_believed() -> No
     for _ in range(30):
         promises.add(3.0, 3.0)
     assert promises.trust() > 0.8
+
+
+@pytest.mark.parametrize(("spent", "rests"), [(0.001, False), (0.5, True)])
+def test_a_drafter_rests_that_takes_longer_than_it_saves(spent: float, rests: bool) -> None:
+    choice = choose(VerifyCosts({1: CHEAP}), [sure(1, 0.2)], [1], ALL)
+    assert choice.length == 1
+    rest, asked = Rest(), 0
+    for _ in range(1000):
+        if rest:
+            rest.step()
+        else:
+            rest.weigh(choice, spent)
+            asked += 1
+    assert (asked < 100) is rests
+    assert asked > 10
+
+
+@pytest.mark.parametrize(
+    ("drafts", "costs", "why"),
+    [
+        ([sure(3)], CHEAP, ""),
+        ([NONE], CHEAP, "nothing to propose"),
+        ([sure(3)], DEAR, "verify 2 wide costs 1.9x at 1 row"),
+    ],
+)
+def test_figures_say_why_there_is_no_draft(
+    drafts: list[Draft], costs: dict[int, float], why: str
+) -> None:
+    figures = Figures("ngram")
+    figures.forward(1, 4)
+    figures.checked(6, 3)
+    choice = choose(VerifyCosts({1: costs}), drafts, [1], ALL)
+    told = figures.news(choice, 1, resting=False)
+    assert told is not None
+    assert (told.length == 0, told.why) == (why != "", why)
+    assert (told.acceptance, told.tokens_per_forward) == (0.5, 4.0)
+    assert figures.news(choice, 1, resting=False) is None
 
 
 @pytest.mark.parametrize("steady", [True, False])
