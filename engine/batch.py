@@ -10,6 +10,7 @@ from engine.bus import Clock
 from engine.cache import BatchCache, CachedRow, CachePlan
 from engine.drafters.base import Draft, Drafter
 from engine.logprobs import Scores
+from engine.models.load import Agreed
 from engine.penalties import penalised
 from engine.pick import Pick
 from engine.prefill import Group
@@ -29,8 +30,9 @@ Offer = Callable[[Tokens, CachedRow], None]
 class Batch:
     """The decoding rows. Row i of every layer's cache belongs to `rows[i]`."""
 
-    def __init__(self, caches: CachePlan, clock: Clock, offer: Offer) -> None:
+    def __init__(self, caches: CachePlan, clock: Clock, offer: Offer, agreed: Agreed) -> None:
         self._offer = offer
+        self._agreed = agreed
         self._caches = caches
         self._clock = clock
         self._cache = caches.new()
@@ -172,7 +174,7 @@ class Batch:
         """Start choosing a token from each of the logits [picks, vocabulary]. rows, newest: whose
         they are and which token they come from."""
         logits = penalised(self._processed(logits, rows), picks, newest)
-        tokens = sample(logits, picks)
+        tokens = self._agreed(sample(logits, picks))
         scores = Scores.of(logits, tokens, [row.request.logprobs for row in rows])
         mx.async_eval(tokens, scores.arrays if scores else [])
         return tokens, scores

@@ -359,7 +359,7 @@ class Loop:
     def _rebuild(self) -> None:
         """An empty batch and reader."""
         self._reader = PromptReader(self._caches, self._known)
-        self._batch = Batch(self._caches, self._clock, self._memory.keep)
+        self._batch = Batch(self._caches, self._clock, self._memory.keep, self.model.agreed)
         self._in_flight = None
         self._blocked = None
 

@@ -31,8 +31,10 @@ from engine.types import (
 )
 
 if TYPE_CHECKING:
+    import mlx.core as mx
     import mlx.nn as nn
 
+    from engine.distributed.group import Share
     from engine.loop import Loop
     from engine.models.load import LoadedModel
 
@@ -52,6 +54,7 @@ class ShardLoader:
         self._ranks = ranks
         self._report: Report = lambda _: None
         self._digest = ""
+        self._share: Share | None = None
 
     @property
     def ranks(self) -> int:
@@ -85,7 +88,12 @@ class ShardLoader:
             files=files,
         )
         self._ranks.send(job)
-        group.Share(0, job).apply(model, config, precision)
+        self._share = group.Share(0, job)
+        self._share.apply(model, config, precision)
+
+    def agreed(self, tokens: mx.array) -> mx.array:
+        assert self._share is not None
+        return self._share.agreed(tokens)
 
     def _connected(self, count: int) -> None:
         self._report(Progress("connect", self._ranks.hosts.backend, count, self.ranks, "ranks"))

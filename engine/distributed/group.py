@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,24 +61,28 @@ def rendezvous(
     return variables, {"MLX_IBV_DEVICES": json.dumps(hosts.rdma)}
 
 
-@dataclass(frozen=True, slots=True)
 class Share:
     """One rank's share of a model."""
 
-    rank: int
-    job: Job
-
-    @property
-    def ranks(self) -> int:
-        return self.job.ranks
+    def __init__(self, rank: int, job: Job) -> None:
+        self.ranks = job.ranks
+        self._rank = rank
+        self._job = job
+        self._group: mx.distributed.Group | None = None
 
     def apply(self, model: nn.Module, config: dict[str, Any], precision: str) -> None:
         """Connect to the other ranks and keep what is this rank's. Raises ModelError."""
-        group = _join(self.rank, self.job)
+        self._group = _join(self._rank, self._job)
         try:
-            model.shard(group)
+            model.shard(self._group)
         except ValueError as error:
-            raise ModelError(f"{group.size()} ranks can't share it: {one_line(error)}") from error
+            raise ModelError(f"{self.ranks} ranks can't share it: {one_line(error)}") from error
+
+    def agreed(self, tokens: mx.array) -> mx.array:
+        """Rank 0's tokens, on every rank: other machines may round a near-tie another way."""
+        # A product, though with zero: all ranks have to run the whole step before they meet here.
+        mine = tokens if self._rank == 0 else tokens * 0
+        return mx.distributed.all_sum(mine, group=self._group)
 
 
 def _join(rank: int, job: Job) -> mx.distributed.Group:

@@ -24,7 +24,7 @@ from engine.models.errors import ModelError
 
 log = logging.getLogger(__name__)
 
-JOIN_SECONDS = 60.0
+JOIN_SECONDS = 120.0
 """How long a rank's process may take to start and connect."""
 
 LOOK_SECONDS = 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,10 +42,20 @@ _CONTEXT_KEYS = (
 _SHORT_NAMES = {dtype: name for name, dtype in PRECISIONS.items()}
 
 
+Agreed = Callable[[mx.array], mx.array]
+"""The tokens picked in a step as all who run the model take them."""
+
+
+def own(tokens: mx.array) -> mx.array:
+    """Agreement of one."""
+    return tokens
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """A model ready to run. The thread that loaded it is the one that may run it and drop it;
-    tokenizer and info may be used from any thread. kv_bits: of quantized K and V, None for none."""
+    tokenizer and info may be used from any thread. kv_bits: of quantized K and V, None for none.
+    agreed: what every step's tokens go through."""
 
     model: nn.Module
     tokenizer: Tokenizer
@@ -53,6 +64,7 @@ class LoadedModel:
     config: dict[str, Any]
     path: Path
     capabilities: tuple[Capability, ...]
+    agreed: Agreed = own
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,9 @@ class Sharding(Protocol):
     def apply(self, model: nn.Module, config: dict[str, Any], precision: str) -> None:
         """Leave this rank's share of the weights, which are still on disk. precision: the one
         chosen, by its name. Raises ModelError."""
+
+    def agreed(self, tokens: mx.array) -> mx.array:
+        """Rank 0's tokens, on every rank."""
 
 
 def load(
@@ -119,7 +134,8 @@ def load(
         multiplier.capability(),
         quantized.capability(),
     )
-    return LoadedModel(model, tokenizer, info, quantized.bits, config, path, capabilities)
+    agreed = sharding.agreed if sharding else own
+    return LoadedModel(model, tokenizer, info, quantized.bits, config, path, capabilities, agreed)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from tests.tiny import tiny_llama
 
 LOOPBACK = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}
 REQUESTS = 50
+START_SECONDS = 300.0
+"""Two processes that load at once, on a machine that may be busy."""
 ENDLESS = {"messages": [{"role": "user", "content": "Go on."}], "max_tokens": 90_000}
 
 
@@ -69,13 +71,13 @@ def runs(process: int) -> bool:
     return False
 
 
-def answers(worker: RunningWorker) -> list[str]:
+def answers(worker: RunningWorker, requests: int = REQUESTS) -> list[str]:
     """To many requests at once: prompts of several lengths, greedy and sampled ones."""
 
     def ask(number: int) -> str:
         body = {
-            "messages": [{"role": "user", "content": f"Request {number}. " * (1 + number % 7)}],
-            "max_tokens": 8 + number % 9,
+            "messages": [{"role": "user", "content": f"Request {number}. " * (1 + number % 3)}],
+            "max_tokens": 6 + number % 5,
             "temperature": 0.8 * (number % 2),
             "seed": number,
         }
@@ -84,8 +86,17 @@ def answers(worker: RunningWorker) -> list[str]:
         text: str = response.json()["choices"][0]["message"]["content"]
         return text
 
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        return list(pool.map(ask, range(REQUESTS)))
+    with ThreadPoolExecutor(requests) as pool:
+        return list(pool.map(ask, range(requests)))
+
+
+@contextlib.contextmanager
+def serving(model: Path, hosts: Path) -> Iterator[RunningWorker]:
+    """Two ranks that are ready."""
+    options = ("--model", model, "--port", "0", "--max-batch", "16", "--distributed", hosts)
+    with RunningWorker(*options) as worker:
+        wait_until(lambda: worker.lines, "it is ready, or says why not", START_SECONDS)
+        yield worker
 
 
 @contextlib.contextmanager
@@ -113,10 +124,10 @@ def streaming(worker: RunningWorker) -> Iterator[list[str]]:
 
 
 def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
-    with RunningWorker("--model", model, "--port", "0") as alone:
+    with RunningWorker("--model", model, "--port", "0", "--max-batch", "16") as alone:
         expected = answers(alone)
         assert len(set(expected)) > REQUESTS / 2
-    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as two:
+    with serving(model, hosts) as two:
         rank = second_rank(two)
         assert answers(two) == expected
         with httpx.stream(
@@ -124,7 +135,8 @@ def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
         ) as left_early:
             next(data_of(left_early))
         wait_until(two.idle, "a request whose client left has ended on all ranks")
-        assert answers(two) == expected, "now from prefixes that were kept"
+        again = REQUESTS // 5
+        assert answers(two, again) == expected[:again], "now from prefixes that were kept"
         assert two.stop() == 0
         wait_until(lambda: not runs(rank), "rank 1 has ended too")
 
@@ -133,7 +145,7 @@ def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
 def test_a_rank_that_dies_or_stops_is_named(
     model: Path, hosts: Path, number: signal.Signals
 ) -> None:
-    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as two:
+    with serving(model, hosts) as two:
         url, rank = two.url, second_rank(two)
         with streaming(two) as frames:
             os.kill(rank, number)
@@ -153,7 +165,7 @@ def test_a_rank_that_dies_or_stops_is_named(
 
 
 def test_ranks_do_not_outlive_rank_0(model: Path, hosts: Path) -> None:
-    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as two:
+    with serving(model, hosts) as two:
         rank = second_rank(two)
         with streaming(two):
             two.process.kill()
