@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from engine.batch import Batch
     from engine.row import Row
 
+MOST_UNREAD = 4
+"""A row that went back to before a wrong draft is drafted for again while it has at most so many
+tokens to read besides: else they would grow with every wrong draft, and each forward with them."""
+
 UNTRIED = Promises()
 
 
@@ -79,7 +83,10 @@ class Speculation:
         unread = batch.unread()
         proposals = [NONE] * len(unread)
         if not self._rest:
-            proposals = batch.propose(self._drafter, self._limits(batch.rows))
+            limits = zip(self._limits(batch.rows), unread, strict=True)
+            proposals = batch.propose(
+                self._drafter, [limit if behind <= MOST_UNREAD else 0 for limit, behind in limits]
+            )
         spent = (time.monotonic() - self._began) * 1000
         self._choice = choice = self._choose(batch.rows, proposals, unread)
         if self._fixed is None and not self._rest:

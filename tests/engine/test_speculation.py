@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import engine.cache.attention
 import engine.loop
+from engine.batch import Batch
 from engine.bus import Clock, EventBus
 from engine.cache import BatchCache, plan_for
 from engine.drafters.base import Draft, Drafter
@@ -26,7 +27,8 @@ from engine.models.capabilities import Feature, stated
 from engine.models.load import LoadedModel, load
 from engine.row import Row
 from engine.scheduler import PrefillBudget
-from engine.speculation import Speculation
+from engine.speculation import MOST_UNREAD, Speculation
+from engine.step import Verify
 from engine.types import (
     Delta,
     EngineSettings,
@@ -295,6 +297,24 @@ def test_a_drafter_that_is_never_right_is_asked_less_and_less(
     rows = run(model, [LONG], slots=1)
     check(model, [LONG], rows)
     assert 0 < wrong.drafted < len(rows[0].tokens) // 2
+
+
+def test_wrong_drafts_do_not_pile_up_what_a_state_has_to_read_again(
+    monkeypatch: pytest.MonkeyPatch, speculate: Speculate, family: Callable[..., LoadedModel]
+) -> None:
+    model = family("lfm2")
+    speculate(wrong := Guesses(answers(model, [LONG]), 0.0), 6)
+    widths = []
+    keep = Batch.keep
+
+    def noted(batch: Batch, step: Verify, taken: Sequence[int]) -> None:
+        widths.append(max(step.widths))
+        keep(batch, step, taken)
+
+    monkeypatch.setattr(Batch, "keep", noted)
+    check(model, [LONG], run(model, [LONG], slots=1))
+    assert wrong.drafted > 0
+    assert max(widths) <= MOST_UNREAD + wrong.longest
 
 
 def test_how_drafts_fare_is_told(family: Callable[..., LoadedModel]) -> None:
