@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run test lint format bench clean
+.PHONY: setup run test clients lint format bench clean
 
 setup: $(STAMP)
 
@@ -19,6 +19,14 @@ run: setup
 
 test: lint
 	$(BIN)/python -m pytest -n 3 --dist loadfile
+
+# Other people's clients, in environments of their own: they pin what ours must not be bound to.
+clients: setup
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/pip install --quiet litellm llm instructor 'pydantic-ai-slim[openai]'
+	$(PYTHON) -m venv .venv-aider
+	.venv-aider/bin/pip install --quiet aider-chat || echo "aider can't be installed here"
+	$(BIN)/python -m pytest tests/e2e/clients tests/e2e/test_clients.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -62,9 +62,7 @@ class Answer:
         self.id = generation.requests[0].id
         self.prompt_tokens = len(generation.requests[0].prompt)
         self.logprobs = generation.requests[0].logprobs is not None
-        self.headers = {"X-Request-Id": self.id}
-        if engine.snapshot().paused:
-            self.headers["X-Dspark-Paused"] = "true"
+        self.headers = headers_of(engine, generation)
         self._engine = engine
         self._generation = generation
         self._manner = manner
@@ -127,6 +125,14 @@ async def begin(body: ChatRequest, http: Request) -> Answer:
     except EngineError as error:
         raise refused(error, "messages") from error
     return Answer(engine, model, generation, chat.manner)
+
+
+def headers_of(engine: Engine, generation: Generation) -> dict[str, str]:
+    """What a client is told before the first word: the name to cancel by, and why it may wait."""
+    headers = {"X-Request-Id": generation.requests[0].id}
+    if engine.snapshot().paused:
+        headers["X-Dspark-Paused"] = "true"
+    return headers
 
 
 def failure_of(finish: Finish, engine: Engine) -> ApiError | None:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from engine.engine import Engine
-from engine.server.answer import failure_of, loaded
+from engine.server.answer import failure_of, headers_of, loaded
 from engine.server.errors import ApiError, refused
 from engine.server.generation import Generation
 from engine.server.scores import joined, legacy_logprobs
@@ -54,7 +54,7 @@ async def create_completion(body: CompletionRequest, http: Request) -> Response:
         raise refused(error, "prompt") from error
     echoes = [prompt.echo for prompt in prompts for _ in range(body.n or 1)]
     answer = _Answer(engine, model, generation, body.n or 1, echoes)
-    headers = {"X-Request-Id": rows[0].id}
+    headers = headers_of(engine, generation)
     if body.stream:
         return EventStream(answer.frames(body.wants_usage), headers)
     completion = await answer.whole()
