@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.drafters.base import Draft
 
@@ -39,6 +39,8 @@ class VerifyCosts:
         """What a forward `width` wide costs."""
         if width <= 1:
             return 1.0
+        if rows in self.ratios:
+            return _between(self.ratios[rows], width)
         points = {have: _between(curve, width) for have, curve in self.ratios.items()}
         return _between(points, rows, beyond=False) if points else float(width)
 
@@ -95,7 +97,7 @@ def choose(
     gain = float(rows)
     plain_width = max(unread)
     plain = gain / costs.ratio(rows, plain_width)
-    best = Choice(0, plain_width, gain, plain, plain)
+    none = Choice(0, plain_width, gain, plain, plain)
     nearest: Choice | None = None
     for length in range(1, longest + 1):
         for row, draft in enumerate(drafts):
@@ -108,19 +110,20 @@ def choose(
         if nearest is None or candidate.speed > nearest.speed:
             nearest = candidate
     if nearest is None:
-        return best
+        return none
     if nearest.speed >= MARGIN * plain:
         return nearest
-    refused = (nearest.width, costs.ratio(rows, nearest.width))
-    return Choice(0, plain_width, float(rows), plain, plain, refused)
+    return replace(none, refused=(nearest.width, costs.ratio(rows, nearest.width)))
 
 
 def _between(curve: dict[int, float], at: int, beyond: bool = True) -> float:
     """The curve's value there: a line between its points, and after the last one if `beyond`."""
+    if at in curve:
+        return curve[at]
     xs = sorted(curve)
+    if len(xs) == 1:
+        return curve[xs[0]]
     place = bisect_left(xs, at)
-    if at in curve or len(xs) == 1:
-        return curve[xs[min(place, len(xs) - 1)]]
     if not beyond and place in (0, len(xs)):
         return curve[xs[0 if place == 0 else -1]]
     low, high = (xs[-2], xs[-1]) if place == len(xs) else (xs[max(place - 1, 0)], xs[max(place, 1)])
