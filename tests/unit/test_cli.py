@@ -171,3 +171,14 @@ def test_a_home_that_cannot_be_written_is_one_notice(tmp_path: Path) -> None:
     (notice,) = cli.start_log(paths)
     assert "can't be written" in notice
     assert "no log" in notice
+
+
+def test_speculation_can_be_asked_for_on_the_command_line() -> None:
+    loaded = config.Loaded()
+    words = ["--speculate", "ngram", "--max-draft", "6"]
+    cli.apply_arguments(loaded, cli.build_parser().parse_args(words))
+    assert loaded.settings.drafting.options == ["--speculate", "ngram", "--max-draft", "6"]
+    cli.apply_arguments(loaded, cli.build_parser().parse_args(["--max-draft", "auto"]))
+    assert loaded.settings.drafting.options == ["--speculate", "ngram"]
+    with pytest.raises(SystemExit):
+        cli.build_parser().parse_args(["--max-draft", "0"])

@@ -67,6 +67,8 @@ def test_a_full_file(file: Path) -> None:
         ("\nmodle = 'x'", 2, ["modle", "not a setting", "did you mean model?"]),
         ("max_batch = 0", 1, ["max_batch", "from 1 to 256", "not 0"]),
         ("max_batch = true", 1, ["whole number"]),
+        ('speculate = "always"', 1, ["speculate", "off, ngram, dspark, auto"]),
+        ("max_draft = 65", 1, ["max_draft", "up to 64"]),
         ("panel = 'huge'", 1, ["off, small"]),
         ("ascii = 'yes'", 1, ["true or false"]),
         (

@@ -54,6 +54,7 @@ def test_entries_are_read_and_panes_are_bound_to_them(tmp_path: Path) -> None:
         ("[engines.a]\nmax_batch = 0", "2: max_batch takes a whole number from 1 to 256, not 0"),
         ('[engines.a]\nurl = "host:1"', "2: url takes http://HOST:PORT or unix:///PATH"),
         ("[engines.a]\nurl = 3", "2: url takes http://HOST:PORT or unix:///PATH"),
+        ("[engines.a]\nspeculate = 'no'", "2: speculate takes one of off, ngram, dspark, auto"),
         ('[engines.a]\nurl = "http://h"\nmax_batch = 2', "3: max_batch is the server's own"),
         ('[engines.a]\napi_key_env = "K"', "2: api_key_env is for servers: there is no url"),
         ("[engines.a]\nurl = 'http://h'\nheaders = 'X'", "3: headers takes a table of texts"),

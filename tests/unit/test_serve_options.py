@@ -7,6 +7,7 @@ import argparse
 import pytest
 
 from engine.server.options import ServeOptions, add_arguments
+from engine.types import Speculate
 
 
 def parsed(*words: str) -> ServeOptions:
@@ -30,6 +31,8 @@ def test_kv_is_quantized_only_when_asked_for() -> None:
         ("--prefix-cache", "lots"),
         ("--prefix-cache", "-1"),
         ("--stuck-after", "0"),
+        ("--speculate", "always"),
+        ("--max-draft", "0"),
         ("--confidence", "1.5"),
         ("--confidence", "nan"),
         ("--drafter-bits", "3"),
@@ -68,3 +71,10 @@ def test_code_from_a_checkpoint_is_refused_by_name(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         parsed("--trust-remote-code")
     assert "never run" in capsys.readouterr().err
+
+
+def test_nothing_is_guessed_unless_asked_for() -> None:
+    assert (parsed().speculate, parsed().drafter, parsed().max_draft) == (Speculate.OFF, None, None)
+    asked = parsed("--speculate", "dspark", "--drafter", "org/name", "--max-draft", "6")
+    assert (asked.speculate, asked.drafter, asked.max_draft) == (Speculate.DSPARK, "org/name", 6)
+    assert parsed("--max-draft", "auto").max_draft is None
