@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.cache import BatchCache, CachePlan
 from engine.drafters.base import Drafter
@@ -63,22 +62,17 @@ def _dspark(
     """The drafter that was named, or the one known for this model. Raises ModelError."""
     from engine.drafters.dspark.drafter import DSpark
     from engine.drafters.dspark.load import load_model
-    from engine.drafters.registry import known_drafter
+    from engine.drafters.registry import drafter_folder, known_drafter
 
     name = settings.drafter or known_drafter(model.info.id)
     if name is None:
         raise ModelError(f"none is known for {model.info.id}, name one with --drafter")
-    if settings.drafter is None and settings.speculate is Speculate.AUTO and not _is_here(name):
+    own_choice = settings.drafter is None and settings.speculate is Speculate.AUTO
+    if own_choice and hub.cached_folder(name) is None:
         raise ModelError(f"{name} isn't here, --speculate dspark fetches it")
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        folder = hub.fetch_hub(name, report)
+    folder = drafter_folder(name, report)
     loaded = load_model(folder, model, settings.drafter_bits)
     return DSpark(loaded, model.model, settings.confidence), f"drafted by {name}"
-
-
-def _is_here(name: str) -> bool:
-    return any(model.name == name and not model.problem for model in hub.cached_models())
 
 
 def _chosen(

@@ -13,7 +13,7 @@ from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink, refusal
 
 if TYPE_CHECKING:
-    from huggingface_hub import CachedRepoInfo, HFCacheInfo
+    from huggingface_hub import CachedRepoInfo, CachedRevisionInfo, HFCacheInfo
 
 PATTERNS = ("*.json", "model*.safetensors", "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja")
 """The files a model needs: no code, and none of the other formats a repository may carry."""
@@ -33,15 +33,15 @@ class CachedModel:
 
 
 def fetch_hub(name: str, progress: ProgressSink) -> Path:
-    """The folder of hub model "org/name", downloaded if it isn't whole in the cache already.
+    """The folder of hub model "org/name", a drafter's too, downloaded if it isn't whole in the
+    cache already.
 
     Raises ModelError.
     """
     from huggingface_hub import snapshot_download
 
-    cached = next((model for model in cached_models() if model.name == name), None)
-    if cached is not None and cached.problem is None:
-        return cached.path
+    if (here := cached_folder(name)) is not None:
+        return here
     download = _Download(name, progress)
     download.report(0, 0)
     try:
@@ -64,6 +64,16 @@ def cached_models() -> list[CachedModel]:
     repositories = () if cache is None else cache.repos
     models = (_cached(repository) for repository in repositories)
     return sorted((model for model in models if model is not None), key=lambda model: model.name)
+
+
+def cached_folder(name: str) -> Path | None:
+    """The newest snapshot of a repository of models, of whatever architecture, if it is whole."""
+    cache = _cache()
+    for repository in () if cache is None else cache.repos:
+        if repository.repo_id == name and (newest := _newest(repository)) is not None:
+            path = newest.snapshot_path
+            return path if (path / "config.json").is_file() and _problem(path) is None else None
+    return None
 
 
 def remove_cached(name: str) -> None:
@@ -151,9 +161,8 @@ def _cache() -> HFCacheInfo | None:
 
 def _cached(repository: CachedRepoInfo) -> CachedModel | None:
     """The newest snapshot of a repository, None unless it is a language model."""
-    if repository.repo_type != "model" or not repository.revisions:
+    if (newest := _newest(repository)) is None:
         return None
-    newest = max(repository.revisions, key=lambda revision: revision.last_modified)
     path = newest.snapshot_path
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
@@ -163,6 +172,13 @@ def _cached(repository: CachedRepoInfo) -> CachedModel | None:
     if not any(name.endswith(_TEXT_MODELS) for name in architectures):
         return None
     return CachedModel(repository.repo_id, path, newest.size_on_disk, _problem(path))
+
+
+def _newest(repository: CachedRepoInfo) -> CachedRevisionInfo | None:
+    """A repository's newest snapshot; None of one that holds no model."""
+    if repository.repo_type != "model" or not repository.revisions:
+        return None
+    return max(repository.revisions, key=lambda revision: revision.last_modified)
 
 
 def _problem(path: Path) -> str | None:

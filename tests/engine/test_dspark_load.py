@@ -16,7 +16,7 @@ from engine.drafters.dspark.config import read_config
 from engine.drafters.dspark.drafter import DSpark
 from engine.drafters.dspark.load import load_model
 from engine.drafters.dspark.model import DSparkModel
-from engine.drafters.registry import known_drafter
+from engine.drafters.registry import drafter_folder, known_drafter
 from engine.models.errors import ModelError
 from engine.models.load import LoadedModel, load
 from tests.engine.dspark_checkpoints import (
@@ -302,3 +302,9 @@ def test_choices_nobody_can_have(target: LoadedModel, tmp_path: Path) -> None:
 )
 def test_known_pairs_go_by_the_model_s_name_alone(model: str, drafter: str | None) -> None:
     assert known_drafter(model) == drafter
+
+
+def test_a_named_drafter_is_a_folder_or_the_hub_s(tmp_path: Path) -> None:
+    assert drafter_folder(str(tmp_path), lambda _: None) == tmp_path
+    with pytest.raises(ModelError, match="there is no drafter at"):
+        drafter_folder(str(tmp_path / "nowhere"), lambda _: None)

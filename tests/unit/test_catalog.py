@@ -152,6 +152,15 @@ def test_installed_models_with_sizes_and_problems(data: Path, tmp_path: Path) ->
     assert "incomplete" in (models["org/partial"].problem or "")
 
 
+def test_a_drafter_in_the_hubs_cache_is_found_and_is_no_model(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "org/drafter", architectures=["Qwen3DSparkModel"])
+    assert [model.name for model in catalog.installed()] == [DEFAULT]
+    assert hub.cached_folder("org/drafter") == folder
+    assert hub.cached_folder("org/other") is None
+    (folder / "model.safetensors").unlink()
+    assert hub.cached_folder("org/drafter") is None
+
+
 @pytest.mark.parametrize("content", ["{", "[]", "{}"])
 def test_a_damaged_entry_of_the_hubs_cache_spoils_no_list(tmp_path: Path, content: str) -> None:
     (cached(tmp_path, "org/index") / "model.safetensors.index.json").write_text(content)
