@@ -119,7 +119,7 @@ class DsparkApp(ThemedApp):
         self._engines.start()
 
     def exit(self, *args: Any, **options: Any) -> None:
-        if self.workbench.is_mounted:
+        if self.workbench.is_mounted and self.return_code is None:  # the first time it is asked
             self.workbench.keep()
         super().exit(*args, **options)
 

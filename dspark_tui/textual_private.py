@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from contextlib import suppress
+from typing import IO
 
 from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.content import Content
 from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
 from textual.geometry import Region
 from textual.message import Message
 from textual.screen import Screen
@@ -87,6 +90,36 @@ def make_replaceable(screen: Screen[None]) -> None:
     screen._push_result_callback(screen, None)
 
 
-def keep_pastes_whole() -> None:
-    """Have Textual's driver use our parser in apps started from now on."""
+class LastingWriter(WriterThread):
+    """Textual's, but it outlives the terminal.
+
+    Textual's ends with the first failed write. Nobody takes what is put into its queue then, and
+    whoever puts there, as the way out does, waits for ever.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        super().__init__(_Forgiving(file))  # type: ignore[arg-type]
+
+
+class _Forgiving:
+    """A file into which what can't be written is lost."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+def mend_driver() -> None:
+    """Have Textual's driver use our parser and our writer in apps started from now on."""
     linux_driver.XTermParser = PasteParser  # type: ignore[misc]
+    linux_driver.WriterThread = LastingWriter  # type: ignore[misc]

@@ -41,7 +41,7 @@ class ThemedApp(App[None]):
 
     def __init__(self, paths: Paths, theme: str, ascii: bool) -> None:
         """theme: its name; "" is the default one."""
-        textual_private.keep_pastes_whole()
+        textual_private.mend_driver()
         super().__init__()
         self.failure = ""
         self._theme_notices: list[str] = []

@@ -7,8 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from engine.events import EngineStatus, Status
@@ -51,6 +53,20 @@ def test_a_signal_to_leave_restores_the_terminal_and_takes_the_worker_along(
     assert run.wait() == 0
     assert run.modes_left_on() == []
     assert gone(worker)
+
+
+def test_when_the_terminal_goes_while_panes_stream_all_of_it_ends(terminal: Start) -> None:
+    run = terminal()
+    run.until_shown("slots busy")
+    processes = [run.process.pid, *run.worker_pids()]
+    run.send("stream on\r")
+    run.until_shown("Why a circle")
+    with suppress(pexpect.ExceptionPexpect):  # raised where it isn't gone at once
+        run.process.close(force=False)
+    deadline = time.monotonic() + DEADLINE
+    while not all(map(gone, processes)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_the_worker_goes_when_the_workbench_is_killed(terminal: Start) -> None:

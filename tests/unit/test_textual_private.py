@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from typing import ClassVar
 
 import pytest
@@ -13,12 +14,13 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.content import Content
 from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static
 
-from dspark_tui.textual_private import PasteParser, keep_pastes_whole, retitle_bottom
+from dspark_tui.textual_private import LastingWriter, PasteParser, mend_driver, retitle_bottom
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 WILD = "hello \x1b[31mred\x1b[0m q\x03 \x11 \x1b world\x1b"
@@ -79,8 +81,31 @@ def test_textual_still_looks_for_its_parser_where_ours_is_put(
         linux_driver.LinuxDriver.run_input_thread
     )
     assert "key ctrl+q" in in_words(told(XTermParser(), f"{BEGIN}\x1b[31m\x11{END}"))
-    keep_pastes_whole()
+    mend_driver()
     assert linux_driver.XTermParser is PasteParser
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError("no terminal any more")
+
+    flush = write  # type: ignore[assignment]
+
+
+def test_a_writer_whose_terminal_is_gone_still_takes_text_and_stops() -> None:
+    writer = LastingWriter(Gone())
+    writer.start()
+    for _ in range(100):  # more than its queue holds
+        writer.write("frame")
+    writer.stop()
+    assert not writer.is_alive()
+
+
+def test_textual_still_looks_for_its_writer_where_ours_is_put() -> None:
+    """Fails when Textual changes; then see whether `LastingWriter` is still needed, and how."""
+    start = inspect.getsource(linux_driver.LinuxDriver.start_application_mode)
+    assert "self._writer_thread = WriterThread(self._file)" in start
+    assert "suppress" not in inspect.getsource(WriterThread.run)
 
 
 class Framed(Static):
