@@ -103,7 +103,10 @@ class Reference:
             scores = queries[:, head] @ keys[:, shared].T / np.sqrt(self._layer["head_dim"])
             scores[~self._seen(index, start, len(block))] = -np.inf
             weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-            weights /= weights.sum(axis=-1, keepdims=True)
+            total = weights.sum(axis=-1, keepdims=True)
+            if (sinks := self._w.get(prefix + "attention_sink_bias")) is not None:
+                total += np.exp(sinks[head] - scores.max(axis=-1, keepdims=True))
+            weights /= total
             mixed[:, head] = weights @ values[:, shared]
         return self._linear(prefix + "o_proj", mixed.reshape(len(block), -1))
 

@@ -126,6 +126,20 @@ def test_windowed_layers_and_blocks_that_keep_the_first_place(
     check(target, rows, reference, drafts)
 
 
+def test_heads_that_may_attend_to_nothing(target: LoadedModel, tmp_path: Path) -> None:
+    """No config says so, the tensors do."""
+    config, weights = speculators(), random_weights(speculators())
+    for layer in range(2):
+        bias = np.linspace(-1, 3, 4, dtype=np.float32)
+        weights[f"layers.{layer}.self_attn.attention_sink_bias"] = bias
+    drafter = DSpark(load_model(write(tmp_path, config, weights), target), target.model)
+    rows = Rows(target, drafter)
+    rows.join(PROMPTS[0])
+    check(target, rows, Reference(config, weights), 5)
+    rows.join(PROMPTS[2])
+    check(target, rows, Reference(config, weights), 5)
+
+
 def test_rows_join_leave_and_change_places(target: LoadedModel, tmp_path: Path) -> None:
     drafter, weights = made(target, tmp_path, NATIVE)
     reference, rows = Reference(NATIVE, weights), Rows(target, drafter)

@@ -122,7 +122,12 @@ def _to_target(offsets: mx.array | None, config: DSparkConfig, name: str) -> mx.
 def _build(config: DSparkConfig, weights: dict[str, mx.array], name: str) -> DSparkModel:
     """The module tree these tensors belong to, every name and shape compared."""
     try:
-        model = DSparkModel(config, "embed_tokens.weight" in weights, "lm_head.weight" in weights)
+        model = DSparkModel(
+            config,
+            own_embedding="embed_tokens.weight" in weights,
+            own_output="lm_head.weight" in weights,
+            sinks=any(key.endswith("attention_sink_bias") for key in weights),
+        )
     except (ValueError, KeyError) as error:
         raise ModelError(f"the drafter {name}: {one_line(error)}") from error
     if packed := config.quantization:

@@ -42,20 +42,22 @@ class Vocabulary:
 class DSparkModel(nn.Module):
     """A drafter's weights and what is computed with them.
 
-    own_embedding, own_output: whether the checkpoint has these layers of its own. `vocabulary` is
-    for the loader to set.
+    own_embedding, own_output: whether the checkpoint has these layers of its own. sinks: whether
+    its heads may attend to nothing. `vocabulary` is for the loader to set.
     """
 
     config: DSparkConfig
     vocabulary: Vocabulary
 
-    def __init__(self, config: DSparkConfig, own_embedding: bool, own_output: bool) -> None:
+    def __init__(
+        self, config: DSparkConfig, own_embedding: bool, own_output: bool, sinks: bool = False
+    ) -> None:
         """Raises ValueError for a kind of rotation that mlx-lm doesn't have."""
         super().__init__()
         self.config = config
         self.fc = nn.Linear(len(config.taps) * config.target_hidden, config.hidden, bias=False)
         self.hidden_norm = nn.RMSNorm(config.hidden, config.eps)
-        self.layers = [Layer(config, window) for window in config.windows]
+        self.layers = [Layer(config, window, sinks) for window in config.windows]
         self.norm = nn.RMSNorm(config.hidden, config.eps)
         if own_embedding:
             self.embed_tokens = nn.Embedding(config.vocabulary, config.hidden)
@@ -108,9 +110,9 @@ class DSparkModel(nn.Module):
 class Layer(nn.Module):
     """One layer, shaped as Qwen3's. window: tokens back it sees, None for all."""
 
-    def __init__(self, config: DSparkConfig, window: int | None) -> None:
+    def __init__(self, config: DSparkConfig, window: int | None, sinks: bool) -> None:
         super().__init__()
-        self.self_attn = Attention(config)
+        self.self_attn = Attention(config, sinks)
         self.mlp = MLP(config)
         self.input_layernorm = nn.RMSNorm(config.hidden, config.eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden, config.eps)
@@ -126,7 +128,7 @@ class Layer(nn.Module):
 class Attention(nn.Module):
     """A block's attention to the context and to itself, with normalised queries and keys."""
 
-    def __init__(self, config: DSparkConfig) -> None:
+    def __init__(self, config: DSparkConfig, sinks: bool) -> None:
         super().__init__()
         bias, size = config.attention_bias, config.head_dim
         self.q_proj = nn.Linear(config.hidden, config.heads * size, bias=bias)
@@ -135,6 +137,8 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(config.heads * size, config.hidden, bias=bias)
         self.q_norm = nn.RMSNorm(size, config.eps)
         self.k_norm = nn.RMSNorm(size, config.eps)
+        if sinks:
+            self.attention_sink_bias = mx.zeros(config.heads)
         self.rope = initialize_rope(
             size, config.theta, False, config.rope, config.longest_context or None
         )
@@ -151,7 +155,12 @@ class Attention(nn.Module):
         queries = self.q_norm(self._heads(self.q_proj(x)))
         keys, values = context.update_and_fetch(*self.keys_and_values(x, position))
         mixed = mx.fast.scaled_dot_product_attention(
-            self.rope(queries, offset=position), keys, values, scale=self._size**-0.5, mask=mask
+            self.rope(queries, offset=position),
+            keys,
+            values,
+            scale=self._size**-0.5,
+            mask=mask,
+            sinks=self.get("attention_sink_bias"),
         )
         rows, _, width, _ = mixed.shape
         return cast(mx.array, self.o_proj(mixed.transpose(0, 2, 1, 3).reshape(rows, width, -1)))
