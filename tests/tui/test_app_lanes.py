@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 from textual.widgets import Static
@@ -13,8 +14,9 @@ from dspark_tui.actions import Context
 from dspark_tui.session import TurnStatus
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.key_bar import KeyBar
-from engine.events import Phase
+from engine.events import Capability, Phase
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+from tests.tui.stage import lines
 from tests.tui.test_app_engines import panel_title, status
 
 ASK = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 100_000}
@@ -115,6 +117,23 @@ async def test_a_pause_holds_everybody_s_requests_visibly(open_bench: OpenBench)
             assert bench.turn(1).status is TurnStatus.DONE
             assert "paused" not in status(bench)
             assert not asking.done()
+
+
+async def test_slots_are_those_the_engine_tells_of_and_what_was_asked_for_is_said_to_be_that(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(slow(slots=1), settings=replace(panes(2), max_batch=4)) as bench:
+        await bench.until(lambda: "0 of 1 slots busy" in status(bench))
+        link = bench.link
+        refused = Capability(link.now(), "batching", "4 rows", "1 row", "it is mamba", refused=True)
+        link.live.apply(refused)
+        panel = bench.workbench.panel
+        await bench.until(
+            lambda: (
+                "batching: asked for 4 rows, got 1 row" in " ".join(" ".join(lines(panel)).split())
+            )
+        )
+        assert "4 slots" not in status(bench)
 
 
 async def test_both_are_in_the_palette_and_in_the_help(open_bench: OpenBench) -> None:
