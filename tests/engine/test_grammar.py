@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from llguidance import LLMatcher
 
+from engine.models.guide import FormError
 from engine.types import FinishReason, Form, GenerationRequest, SamplingParams
 from tests.engine.conftest import Client, Harness
 
@@ -78,3 +80,34 @@ def test_a_grammar_that_is_none_ends_its_row_alone(harness: Harness) -> None:
     assert finish.reason is FinishReason.ERROR
     assert "format" in (finish.error or "")
     assert beside.wait().reason is not FinishReason.ERROR
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"$ref": "http://elsewhere.example/a"}}},
+        {"type": "string", "pattern": "("},
+        {"type": "nothing"},
+        {"enum": []},
+        {"const": float("inf")},
+    ],
+)
+def test_a_schema_nobody_can_keep_to_is_refused_before_anything_runs(
+    harness: Harness, schema: dict[str, object]
+) -> None:
+    assert harness.engine.model is not None
+    guide = harness.engine.model.tokenizer.guide
+    with pytest.raises(FormError) as refusal:
+        guide.json(schema)
+    assert "\n" not in str(refusal.value)
+    assert guide.json({"enum": ["yes"]})
+
+
+def test_two_rows_of_one_form_are_apart(harness: Harness) -> None:
+    assert harness.engine.model is not None
+    guide = harness.engine.model.tokenizer.guide
+    grammar = guide.json({"enum": ["a", "b"]})
+    first, second = guide.matcher(grammar), guide.matcher(grammar)
+    (quote,) = harness.engine.model.tokenizer.encode('"', special=False)
+    first.consume_token(quote)
+    assert first.compute_bitmask() != second.compute_bitmask()
