@@ -16,6 +16,7 @@ from engine.events import (
     Progress,
     Queued,
     Snapshot,
+    Status,
     Speculation,
     Step,
     decode,
@@ -48,6 +49,16 @@ def test_health_while_loading_loaded_and_failed() -> None:
         assert failed.status_code == 503
         assert failed.json()["status"] == "failed"
         assert failed.json()["error"] == "three steps in a row failed"
+
+
+def test_health_while_a_step_does_not_return(server: ThreadedServer, engine: FakeEngine) -> None:
+    engine.publish(Status, EngineStatus.STUCK, error="stuck for 130 s in a step of 4 rows")
+    stuck = httpx.get(f"{server.url}/health")
+    assert stuck.status_code == 503
+    assert stuck.json()["status"] == "stuck"
+    assert stuck.json()["error"] == "stuck for 130 s in a step of 4 rows"
+    engine.publish(Status, EngineStatus.OK)
+    assert httpx.get(f"{server.url}/health").status_code == 200
 
 
 def test_health_counts_who_waits_and_who_runs(server: ThreadedServer, engine: FakeEngine) -> None:
