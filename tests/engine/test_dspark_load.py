@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,24 @@ def test_a_config_that_can_t_be_is_refused_by_field(
 ) -> None:
     weights = random_weights(NATIVE)
     assert said in refusal(target, write(tmp_path, NATIVE | changes, weights))
+
+
+@pytest.mark.parametrize("junk", [None, "x", "", [], ["x"], [[]], {}, {"x": 1}, -1, 0, 1.5, True])
+def test_whatever_stands_in_a_config_is_read_or_refused(tmp_path: Path, junk: Any) -> None:
+    folder = write(tmp_path, NATIVE, {"x": np.zeros(1)})
+    broken = [NATIVE | {field: junk} for field in NATIVE]
+    whole = speculators()
+    for level in (whole, whole["speculators_config"], whole["transformer_layer_config"]):
+        for field in list(level):
+            kept = level[field]
+            level[field] = junk
+            broken.append(json.loads(json.dumps(whole)))
+            level[field] = kept
+    broken += [NATIVE | {"rope_parameters": {key: junk}} for key in ("rope_theta", "rope_type")]
+    for config in broken:
+        (folder / "config.json").write_text(json.dumps(config))
+        with suppress(ModelError):
+            read_config(folder)
 
 
 def test_other_speculators_are_refused_by_their_kind(target: LoadedModel, tmp_path: Path) -> None:

@@ -114,13 +114,13 @@ def _is_speculators(data: Mapping[str, Any]) -> bool:
 
 
 def _native(data: Mapping[str, Any], file: Path) -> DSparkConfig:
-    architectures = data.get("architectures") or ["no architecture"]
+    fields = _Fields(data, file)
+    architectures = fields.get("architectures", []) or ["no architecture"]
     if NATIVE not in architectures:
         raise ModelError(
             f"{file} is of {architectures[0]}; only drafters of DeepSpec's {NATIVE} and of vLLM's "
             "speculators (dspark) can be loaded"
         )
-    fields = _Fields(data, file)
     return _config(
         fields,
         fields,
@@ -135,10 +135,11 @@ def _native(data: Mapping[str, Any], file: Path) -> DSparkConfig:
 
 
 def _speculators(data: Mapping[str, Any], file: Path) -> DSparkConfig:
-    kind = data.get("speculators_model_type") or data["speculators_config"].get("algorithm")
+    fields = _Fields(data, file)
+    algorithm = fields.get("speculators_config", {}).get("algorithm")
+    kind = fields.get("speculators_model_type", "") or algorithm
     if kind != "dspark":
         raise ModelError(f"{file} is of a {kind} speculator; only dspark ones can be loaded")
-    fields = _Fields(data, file)
     backbone = _Fields(fields.need("transformer_layer_config", dict), file)
     return _config(
         fields,
@@ -155,9 +156,9 @@ def _speculators(data: Mapping[str, Any], file: Path) -> DSparkConfig:
 
 def _first(fields: _Fields) -> int:
     """A block of n makes n drafts, or one less where the known token's own place makes none."""
-    methods = fields.get("speculators_config", {}).get("proposal_methods") or [{}]
-    if isinstance(count := methods[0].get("speculative_tokens"), int):
-        return fields.need("block_size", int) - count
+    match fields.get("speculators_config", {}).get("proposal_methods"):
+        case [{"speculative_tokens": int(count)}, *_]:
+            return fields.need("block_size", int) - count
     return 0 if fields.get("sample_from_anchor", False) else 1
 
 
@@ -175,7 +176,9 @@ def _config(
     """What both packings call by the same names. layers: where the layers are described."""
     vocabulary, heads = layers.need("vocab_size", int), layers.need("num_attention_heads", int)
     rope = layers.get("rope_parameters", {}) or layers.get("rope_scaling", {})
-    theta = float(rope.get("rope_theta") or layers.get("rope_theta", 10000.0))
+    turning = _Fields(rope, file)
+    theta = turning.get("rope_theta", 0.0) or layers.get("rope_theta", 10000.0)
+    kind = turning.get("rope_type", turning.get("type", "default"))
     rank = fields.get("markov_rank", 0)
     return DSparkConfig(
         hidden=layers.need("hidden_size", int),
@@ -187,7 +190,7 @@ def _config(
         causal=causal,
         eps=layers.get("rms_norm_eps", 1e-6),
         theta=theta,
-        rope=None if rope.get("rope_type", rope.get("type", "default")) == "default" else rope,
+        rope=None if kind == "default" else rope,
         longest_context=layers.get("max_position_embeddings", 0),
         attention_bias=layers.get("attention_bias", False),
         vocabulary=vocabulary,
@@ -210,7 +213,7 @@ def _config(
 def _windows(layers: _Fields, file: Path) -> tuple[int | None, ...]:
     count = layers.need("num_hidden_layers", int)
     kinds = layers.get("layer_types", []) or ["full_attention"] * count
-    if len(kinds) != count or not set(kinds) <= set(LAYER_KINDS):
+    if len(kinds) != count or not all(kind in LAYER_KINDS for kind in kinds):
         raise ModelError(
             f"the drafter's {file} has {count} layers of the kinds {', '.join(map(str, kinds))}; "
             f"each must be one of {', '.join(LAYER_KINDS)}"
