@@ -68,11 +68,11 @@ class Speculation:
 
     def promising(self, batch: Batch) -> bool:
         """Whether to wait for the step in flight: its tokens are needed to propose what follows."""
-        limits = [limit + 1 if limit else 0 for limit in self._limits(batch.rows)]
-        outlook = self._drafter.outlook(batch.rows, limits)
-        if outlook is None:
+        if not self._drafter.free:
             self._rest.step()
             return not self._rest
+        limits = [limit + 1 if limit else 0 for limit in self._limits(batch.rows)]
+        outlook = self._drafter.outlook(batch.rows, limits)
         later = [_after_first(draft) for draft in outlook]
         self._choice = self._choose(batch.rows, later, [1] * len(later))
         return self._choice.length > 0
@@ -82,14 +82,15 @@ class Speculation:
         self._began = time.monotonic()
         unread = batch.unread()
         proposals = [NONE] * len(unread)
-        if not self._rest:
+        asked = not self._rest
+        if asked:
             limits = zip(self._limits(batch.rows), unread, strict=True)
             proposals = batch.propose(
                 self._drafter, [limit if behind <= MOST_UNREAD else 0 for limit, behind in limits]
             )
         spent = (time.monotonic() - self._began) * 1000
         self._choice = choice = self._choose(batch.rows, proposals, unread)
-        if self._fixed is None and not self._rest:
+        if asked and self._fixed is None and not self._drafter.free:
             self._rest.weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
         if not choice.length and max(unread) == 1:
             return None

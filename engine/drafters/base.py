@@ -45,11 +45,12 @@ class Drafter:
     them. They are part of the rows' cache, so they join, leave, are rolled back, copied and kept
     for reuse with the target's, and never have a hole.
 
-    longest: tokens it can propose at once.
+    longest: tokens it can propose at once. free: proposing takes no time to speak of.
     """
 
     name: str
     longest: int
+    free = False
 
     def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache) -> list[Draft]:
         """At most `limits[i]` tokens to follow what `rows[i]` has, `NONE` where it knows none.
@@ -61,10 +62,10 @@ class Drafter:
         """
         raise NotImplementedError
 
-    def outlook(self, rows: Sequence[Row], limits: Sequence[int]) -> list[Draft] | None:
-        """As `propose`, but while the rows' latest token is still on its way, and at next to no
-        cost: what begins with that token. None where that can't be told without it."""
-        return None
+    def outlook(self, rows: Sequence[Row], limits: Sequence[int]) -> list[Draft]:
+        """As `propose`, while the rows' latest token is still on its way: what begins with it.
+        Asked before every step, of drafters that are free."""
+        raise NotImplementedError
 
     def verified(self, row: Row, draft: Draft, accepted: int) -> None:
         """The target checked a row's draft and picked its first `accepted` tokens too; the row has

@@ -27,6 +27,7 @@ class NgramDrafter(Drafter):
 
     name = "ngram"
     longest = LONGEST
+    free = True
 
     def __init__(self) -> None:
         self._texts: dict[Row, FollowedText] = {}

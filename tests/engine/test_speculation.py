@@ -20,6 +20,7 @@ from engine.cache import BatchCache, plan_for
 from engine.drafters.base import Draft, Drafter
 from engine.drafters.cost import VerifyCosts
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.rest import Rest
 from engine.drafters.select import Selected, select
 from engine.events import Step
 from engine.loop import Loop
@@ -297,6 +298,18 @@ def test_a_drafter_that_is_never_right_is_asked_less_and_less(
     rows = run(model, [LONG], slots=1)
     check(model, [LONG], rows)
     assert 0 < wrong.drafted < len(rows[0].tokens) // 2
+
+
+def test_a_drafter_that_is_free_is_never_told_to_rest(
+    monkeypatch: pytest.MonkeyPatch, speculate: Speculate, family: Callable[..., LoadedModel]
+) -> None:
+    speculate(NgramDrafter(), None)
+    monkeypatch.setattr(Rest, "weigh", lambda *_: pytest.fail("its time was weighed"))
+    asked = []
+    outlook = NgramDrafter.outlook
+    monkeypatch.setattr(NgramDrafter, "outlook", lambda *all: asked.append(1) or outlook(*all))
+    rows = run(family("llama"), [LONG], slots=1)
+    assert len(asked) > len(rows[0].tokens) // 2
 
 
 def test_wrong_drafts_do_not_pile_up_what_a_state_has_to_read_again(
