@@ -16,8 +16,8 @@ from engine.events import (
     Progress,
     Queued,
     Snapshot,
-    Status,
     Speculation,
+    Status,
     Step,
     decode,
 )
