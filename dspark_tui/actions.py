@@ -215,7 +215,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("restart", "Restart the engine", "after it failed, or to start it afresh", panes=("E",)),
     Action("redraw", "Redraw", "paint the whole screen again", both=("ctrl+l",)),
     Action(
-        "quit", "Quit", "asks once while panes answer",
+        "quit", "Quit", "asks once while panes answer or an experiment runs",
         both=("ctrl+q",), panes=("q",), bar="quit",
     ),
     Action(
