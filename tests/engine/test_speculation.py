@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engine.cache.attention
+import engine.drafters.figures
 import engine.loop
 from engine.batch import Batch
 from engine.bus import Clock, EventBus
@@ -22,6 +23,7 @@ from engine.drafters.cost import VerifyCosts
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.rest import Rest
 from engine.drafters.select import Selected, select
+from engine.events import Speculation as SpeculationEvent
 from engine.events import Step
 from engine.loop import Loop
 from engine.models.capabilities import Feature, stated
@@ -330,14 +332,19 @@ def test_wrong_drafts_do_not_pile_up_what_a_state_has_to_read_again(
     assert max(widths) <= MOST_UNREAD + wrong.longest
 
 
-def test_how_drafts_fare_is_told(family: Callable[..., LoadedModel]) -> None:
-    stepped = Stepped(family("llama"), speculate=Speculating.NGRAM, max_draft=4)
-    loop = (30, 31, 32, 33)
-    stepped.ask(loop * 5, 40, SamplingParams(logit_bias=tuple((token, 60.0) for token in loop)))
-    stepped.finish()
-    told = [event for event in stepped.events if isinstance(event, Step) and event.kind == "verify"]
-    assert told
-    assert sum(sum(event.tokens.values()) for event in told) >= sum(e.steps for e in told)
+def test_how_drafts_fare_is_told(
+    monkeypatch: pytest.MonkeyPatch, speculate: Speculate, family: Callable[..., LoadedModel]
+) -> None:
+    monkeypatch.setattr(engine.drafters.figures, "TELL_SECONDS", 0.0)
+    model = family("llama")
+    speculate(Guesses({"r1": solo(model, PROMPT, 20, GREEDY)}, 1.0), 6)
+    stepped = Stepped(model)
+    _finished(stepped, PROMPT)
+    told = [event for event in stepped.events if isinstance(event, SpeculationEvent)][-1]
+    assert (told.drafter, told.acceptance, told.why) == ("guesses", 1.0, "")
+    assert told.tokens_per_forward > 1.5
+    verified = [e for e in stepped.events if isinstance(e, Step) and e.kind == "verify"]
+    assert sum(sum(event.tokens.values()) for event in verified) > len(verified)
 
 
 @pytest.mark.parametrize(
