@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from engine.server.mended import TOO_DEEP
 from engine.types import ContextLengthError, EngineError, QueueFullError
 
 CLIENT_CLOSED = 499
@@ -130,6 +131,8 @@ def _invalid(error: RequestValidationError) -> ApiError:
     if first["type"] == "json_invalid":
         reason = first.get("ctx", {}).get("error", "it can't be parsed")
         return ApiError(400, f"The body is not valid JSON: {reason}.", code="invalid_json")
+    if first["type"] == TOO_DEEP:
+        return ApiError(400, f"{first['msg']}.", code="invalid_json")
     param = _path(first["loc"][1:])
     if not param:
         return ApiError(400, "Send a JSON object as the body, with Content-Type: application/json.")

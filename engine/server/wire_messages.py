@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from engine.server.mended import Asked
 from engine.server.sparse import Sparse
 from engine.server.wire import join_parts
 from engine.server.wire_sampling import MAX_STOPS
@@ -93,10 +94,8 @@ class OutputConfig(BaseModel):
     format: SchemaFormat | None = None
 
 
-class CountRequest(BaseModel):
+class CountRequest(Asked):
     """`POST /v1/messages/count_tokens`. An assistant's turn at the end is continued."""
-
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     model: str | None = None
     messages: list[Turn] = Field(min_length=1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
+
+from engine.server.mended import Asked
 
 MAX_STOPS = 32
 MAX_BIASES = 300
@@ -22,15 +24,13 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
-class SamplingRequest(BaseModel):
+class SamplingRequest(Asked):
     """Null is the same as absent; unknown fields are accepted.
 
     model: any name; the one loaded model answers, and the response says which it is. n: answers,
     each from a seed of its own (seed, seed + 1, …). repetition_penalty and repetition_context_size:
     as in mlx-lm. presence_penalty, frequency_penalty: over generated tokens, as in OpenAI's.
     """
-
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     model: str | None = None
     stream: bool | None = None

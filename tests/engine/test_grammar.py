@@ -89,7 +89,6 @@ def test_a_grammar_that_is_none_ends_its_row_alone(harness: Harness) -> None:
         {"type": "string", "pattern": "("},
         {"type": "nothing"},
         {"enum": []},
-        {"const": float("inf")},
     ],
 )
 def test_a_schema_nobody_can_keep_to_is_refused_before_anything_runs(
