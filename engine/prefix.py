@@ -45,9 +45,8 @@ class PrefixCache:
     def find(self, tokens: Tokens) -> CachedRow | None:
         """The longest beginning of `tokens` that is known, as views; None if there is none."""
         for key, shared in self._candidates(tokens):
-            if shared < SHORTEST:
-                return None
-            if (found := self._shape.cut(self._rows[key], shared)) is not None:
+            found = self._shape.cut(self._rows[key], shared) if shared >= SHORTEST else None
+            if found is not None:
                 self._rows.move_to_end(key)
                 return found
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache
 
@@ -49,6 +49,7 @@ def everything_is_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
 short = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
 
 
+@settings(max_examples=300)
 @given(st.lists(short, max_size=12), short)
 def test_the_longest_common_beginning_is_found(kept: list[Tokens], asked: Tokens) -> None:
     prefixes = attention()
@@ -61,6 +62,7 @@ def test_the_longest_common_beginning_is_found(kept: list[Tokens], asked: Tokens
         assert found.layers[0][0][0, :, 0].tolist() == list(asked[:best])
 
 
+@settings(max_examples=300)
 @given(st.lists(short, max_size=12), short)
 def test_of_rows_that_cannot_be_cut_the_longest_whole_one_is_found(
     kept: list[Tokens], asked: Tokens
