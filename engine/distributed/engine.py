@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.distributed.hosts import Hosts
-from engine.distributed.messages import Begin, Job, Loaded
+from engine.distributed.messages import Job, Joining, Loaded
 from engine.distributed.ranks import Ranks
 from engine.distributed.versions import digest
 from engine.engine import Engine, Report
@@ -88,7 +88,7 @@ class ShardLoader:
             files=files,
         )
         self._ranks.send(job)
-        self._share = group.Share(0, job)
+        self._share = group.Share(0, job, lambda: self._ranks.replies(Joining))
         self._share.apply(model, config, precision)
 
     def agreed(self, tokens: mx.array) -> mx.array:
@@ -155,7 +155,7 @@ class DistributedEngine(Engine):
         free = [device.free_bytes(), *(r.free_bytes for r in self._ranks.replies(Loaded))]
         budget = self._settings.kv_budget or min(free) // 2
         settings = replace(self._settings, kv_budget=budget, speculate=Speculate.OFF)
-        self._ranks.send(Begin(settings))
+        self._ranks.begin(settings)
         loop = LeadingLoop(loaded, settings, self._bus, self._forget, self._ranks)
         if (asked := self._settings.speculate) is not Speculate.OFF:
             refused = asked is not Speculate.AUTO
@@ -182,6 +182,7 @@ class DistributedEngine(Engine):
     def _lose(self, error: str) -> None:
         """A rank is gone. Any thread but the engine's, which may be waiting for that rank."""
         with self._ending:
+            serving = self._loop is not None
             if self._loop is not None:
                 self._loop.failed = True
             self._announce(EngineStatus.FAILED, error=error)
@@ -189,7 +190,8 @@ class DistributedEngine(Engine):
             for request in list(self._open):
                 if opened := self._open.pop(request, None):
                     self._end(opened, error)
-        self._on_loss(error)
+        if serving:  # who starts an engine reports why it did not start
+            self._on_loss(error)
 
     def _end(self, opened: OpenRequest, error: str) -> None:
         now = self._clock.now()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
 from engine.distributed.hosts import free_port
-from engine.distributed.messages import Beat, Begin, Failed, Hello, Job, Loaded
+from engine.distributed.messages import Beat, Begin, Failed, Hello, Job, Joining, Loaded
 from engine.distributed.record import Record
 from engine.distributed.versions import digest, versions
 from engine.distributed.vital import BEAT_SECONDS
@@ -61,14 +61,14 @@ def _work(rank: int, channel: Channel) -> None:
 
     job = record.take()
     assert isinstance(job, Job)
-    loaded = _load(rank, job)
+    loaded = _load(rank, job, channel)
     channel.send(Loaded(device.free_bytes()))
     begin = record.take()
     assert isinstance(begin, Begin)
     FollowingLoop(loaded, begin.settings, record).follow()
 
 
-def _load(rank: int, job: Job) -> LoadedModel:
+def _load(rank: int, job: Job, channel: Channel) -> LoadedModel:
     from engine.distributed import group
     from engine.models.load import load
 
@@ -76,7 +76,7 @@ def _load(rank: int, job: Job) -> LoadedModel:
     folder = catalog.ensure(ref)
     if digest(folder) != job.digest:
         raise ModelError(f"its {folder} is not the model of rank 0")
-    share = group.Share(rank, job)
+    share = group.Share(rank, job, lambda: channel.send(Joining()))
     return load(folder, ref.name, job.precision, kv_bits=job.kv_bits, sharding=share)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import mlx.nn as nn
 from engine.distributed.hosts import Hosts
 from engine.distributed.messages import Job
 from engine.models.errors import ModelError, one_line
+
+CONNECT_SECONDS = 60
+"""How long the ranks, all of them ready, may take to connect; then the process ends."""
 
 DIVIDED = {
     "num_attention_heads": "attention heads",
@@ -62,16 +66,18 @@ def rendezvous(
 
 
 class Share:
-    """One rank's share of a model."""
+    """One rank's share of a model. ready: called before the ranks connect."""
 
-    def __init__(self, rank: int, job: Job) -> None:
+    def __init__(self, rank: int, job: Job, ready: Callable[[], object]) -> None:
         self.ranks = job.ranks
         self._rank = rank
         self._job = job
+        self._ready = ready
         self._group: mx.distributed.Group | None = None
 
     def apply(self, model: nn.Module, config: dict[str, Any], precision: str) -> None:
         """Connect to the other ranks and keep what is this rank's. Raises ModelError."""
+        self._ready()
         self._group = _join(self._rank, self._job)
         try:
             model.shard(self._group)
@@ -96,7 +102,11 @@ def _join(rank: int, job: Job) -> mx.distributed.Group:
             path = Path(folder) / name
             path.write_text(content)
             os.environ[name] = str(path)
+        # MLX waits for the others without letting any Python run, not even for a signal.
+        faulthandler.dump_traceback_later(CONNECT_SECONDS, exit=True)
         try:
             return mx.distributed.init(strict=True, backend=backend)
         except RuntimeError as error:
             raise ModelError(f"the ranks can't connect: {one_line(error)}") from error
+        finally:
+            faulthandler.cancel_dump_traceback_later()

@@ -40,6 +40,11 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """The rank has all it needs and connects to the others next."""
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """The rank's share is in memory. free_bytes: what K/V may take."""
 
@@ -96,4 +101,4 @@ class Stop:
 
 
 Call = Enqueue | Cancel | Pause | Turn | Stop
-Message = Hello | Job | Loaded | Begin | Beat | Failed | Call | float
+Message = Hello | Job | Joining | Loaded | Begin | Beat | Failed | Call | float

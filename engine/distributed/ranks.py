@@ -14,13 +14,19 @@ from typing import TypeVar
 
 from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
 from engine.distributed.hosts import Hosts, RankHost, free_port
-from engine.distributed.messages import Beat, Failed, Hello, Message
+from engine.distributed.messages import Beat, Begin, Failed, Hello, Message
 from engine.distributed.rank import Rank
 from engine.distributed.versions import versions
-from engine.distributed.vital import BEAT_SECONDS, STANDSTILL_SECONDS
+from engine.distributed.vital import (
+    BEAT_SECONDS,
+    LOADING_SILENCE_SECONDS,
+    SILENCE_SECONDS,
+    STANDSTILL_SECONDS,
+)
 from engine.events import Capability
 from engine.models.capabilities import Feature, stated
 from engine.models.errors import ModelError
+from engine.types import EngineSettings
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +57,7 @@ class Ranks:
         self._place = 0  # of rank 0 in the record
         self._moved = time.monotonic()
         self._running = False  # within a turn
+        self._begun = False  # all have loaded
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._news_of_loss = threading.Event()
@@ -113,6 +120,11 @@ class Ranks:
                     break
         return found
 
+    def begin(self, settings: EngineSettings) -> None:
+        """All have loaded: make their loops. From now on a silent rank is lost soon."""
+        self.send(Begin(settings))
+        self._begun = True
+
     @contextmanager
     def working(self) -> Iterator[None]:
         """A turn, in which no rank may stay behind."""
@@ -172,6 +184,7 @@ class Ranks:
                     case Failed():
                         self._lose(rank, message.error)
                     case _:
+                        rank.vital.heard = time.monotonic()
                         rank.replies.put(message)
         except ChannelClosed:
             if self.lost is None and not self._closing.is_set():
@@ -179,9 +192,10 @@ class Ranks:
 
     def _watch(self) -> None:
         while not self._closing.wait(BEAT_SECONDS) and self.lost is None:
-            now, place = time.monotonic(), self._place
+            now, place = time.monotonic(), self._place if self._running else 0
+            silence = SILENCE_SECONDS if self._begun else LOADING_SILENCE_SECONDS
             for rank in self._ranks:
-                if complaint := rank.vital.complaint(place if self._running else 0, now):
+                if complaint := rank.vital.complaint(place, now, silence):
                     self._lose(rank, complaint)
             if self._running and now - self._moved > STANDSTILL_SECONDS:
                 self._lose(None, f"has moved for {STANDSTILL_SECONDS:.0f} s")

@@ -10,6 +10,9 @@ BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 7.0
 """A rank not heard of for so long is lost: its process is stopped, or its machine or network."""
 
+LOADING_SILENCE_SECONDS = 120.0
+"""The same while it loads: libraries and disks may hold up all of a process."""
+
 BEHIND_SECONDS = 7.0
 """A rank that stays behind rank 0 for so long is stuck. All ranks wait for each other in every
 layer, so a slow one is hardly ever a message behind."""
@@ -32,12 +35,13 @@ class Vital:
         if place != self.place:
             self.place, self.level = place, now
 
-    def complaint(self, leading: int, now: float) -> str | None:
-        """What is wrong, rank 0 being at place `leading`; None if nothing is."""
+    def complaint(self, leading: int, now: float, silence: float = SILENCE_SECONDS) -> str | None:
+        """What is wrong, rank 0 being at place `leading`; None if nothing is. silence: seconds a
+        rank may not be heard of."""
         if self.place >= leading:
             self.level = now
-        if now - self.heard > SILENCE_SECONDS:
-            return f"was not heard of for {SILENCE_SECONDS:.0f} s"
+        if now - self.heard > silence:
+            return f"was not heard of for {silence:.0f} s"
         if now - self.level > BEHIND_SECONDS:
             return f"is stuck: it has been behind for {BEHIND_SECONDS:.0f} s"
         return None
