@@ -2,7 +2,8 @@
 
 One engine loop for each way of decoding, over the same loaded model; they take turns on the same
 requests, so what slows the machine slows them alike. Ratios are medians over the turns, beside the
-plain loop's run of the same turn.
+plain loop's run of the same turn. BENCH_CLOCK=cpu counts this process's processor time, the engine's
+own measuring included: where other programs keep the machine busy, the clock says little.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ EDIT = f"Copy this text, but write tower instead of lighthouse:\n\n{TEXT}"
 
 
 def main() -> None:
+    if os.environ.get("BENCH_CLOCK") == "cpu":
+        time.monotonic = time.perf_counter = time.process_time
     blas.prepare()
     from engine.models.load import load
 
