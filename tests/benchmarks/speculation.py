@@ -2,8 +2,8 @@
 
 One engine loop for each way of decoding, over the same loaded model; they take turns on the same
 requests, so what slows the machine slows them alike. Ratios are medians over the turns, beside the
-plain loop's run of the same turn. BENCH_CLOCK=cpu counts this process's processor time, the engine's
-own measuring included: where other programs keep the machine busy, the clock says little.
+plain loop's run of the same turn. BENCH_CLOCK=cpu counts this process's processor time, in the
+engine's own measuring too: where other programs keep the machine busy, the clock says little.
 """
 
 from __future__ import annotations
