@@ -126,7 +126,7 @@ async def test_more_panes_need_a_mark_and_two_are_enough(open_bench: OpenBench) 
 async def test_titles_say_what_differs_from_the_first_pane(open_bench: OpenBench) -> None:
     async with open_bench(size=(200, 50), settings=SETTINGS) as bench:
         assert title(bench, 1).split() == ["›", "1", "control"]
-        assert title(bench, 2).split("  ")[1:] == ["T1.2", "max 15", "seed 7 "]
+        assert title(bench, 2).split("  ")[1:] == ["T1.2", "max 15", "seed 7"]
         assert "sys: Be terse." in title(bench, 3)
         assert "T" not in title(bench, 3).replace("terse", "")
         bench.conversation(1).params = bench.conversation(2).params
