@@ -1,10 +1,9 @@
 """`python -m tests.drafter.train FOLDER`: a small DSpark drafter for the embedded model.
 
-Generates the target's answers to a few hundred prompts (kept beside FOLDER), trains on the places
-in them, and writes a checkpoint as DeepSpec does. Minutes on two cores; no other drafter is made
-with this. Answers are greedy, so what a draft has to agree with is the very next token: the loss is
-its cross-entropy, weighted down along a block, and the confidence head's against how likely the
-drafter found the right token.
+Generates the target's answers to 210 prompts first (kept beside FOLDER), trains on the places in
+them, and writes a checkpoint as DeepSpec does: half an hour on two busy cores. Answers are greedy,
+so what a draft has to agree with is the very next token: the loss is its cross-entropy, weighted
+down along a block, and the confidence head's against how likely the drafter found the right token.
 """
 
 from __future__ import annotations
