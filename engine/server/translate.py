@@ -25,6 +25,16 @@ SMALLEST_TOP_P = 1e-9
 PROMPT_TAIL = 32
 """Tokens at a prompt's end in which a template may have begun the model's thoughts."""
 
+NO_VARIABLES = frozenset(
+    {
+        *("conversation", "conversations", "messages", "tools", "documents", "chat_template"),
+        *("add_generation_prompt", "continue_final_message", "tokenize", "padding", "truncation"),
+        *("max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask"),
+        *("tokenizer_kwargs", "sanitize_control_tokens"),
+    }
+)
+"""What would steer the library that runs the template, or replace the template itself."""
+
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
     "functions": ([],),
@@ -148,7 +158,7 @@ def chat_prompt(body: ChatRequest, tokenizer: ChatTokenizer) -> list[int]:
             turns,
             unfinished=_unfinished(body),
             tools=tools if tokenizer.markup.knows_tools else (),
-            options=body.chat_template_kwargs or {},
+            options=_template_options(body),
         )
     except TemplateError as error:
         raise ApiError(400, str(error), param="messages", code="chat_template") from error
@@ -188,6 +198,14 @@ def _tools(body: ChatRequest) -> list[dict[str, Any]]:
     if body.tool_choice == "none":
         return []
     return [tool.model_dump(exclude_none=True) for tool in body.tools or ()]
+
+
+def _template_options(body: ChatRequest) -> dict[str, Any]:
+    options = body.chat_template_kwargs or {}
+    if taken := sorted(NO_VARIABLES & options.keys()):
+        message = f"chat_template_kwargs: {taken[0]} is no variable for a template."
+        raise ApiError(400, message, param="chat_template_kwargs", code="invalid_value")
+    return options
 
 
 def _thinking(body: ChatRequest, prompt: Sequence[int], tokenizer: ChatTokenizer) -> bool:

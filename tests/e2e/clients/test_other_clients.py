@@ -7,6 +7,7 @@ read as JSON.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,12 +81,11 @@ def test_aider(worker: RunningWorker, tmp_path: Path) -> None:
             *("--message", "Name one colour."),
         ],
         cwd=tmp_path,
+        env=os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
     assert shown.returncode == 0, shown.stderr
-    assert "Error" not in shown.stdout, shown.stdout
-    sources = {request.source for request in worker.state().requests}
-    assert "litellm" in " ".join(sources) or "openai-python" in sources
+    assert "received" in shown.stdout, shown.stdout
