@@ -64,12 +64,12 @@ class Ranks:
 
     def capability(self) -> Capability:
         """The ranks as people see them."""
-        asked, backend = f"{len(self.hosts)} ranks", self.hosts.backend
+        asked = f"{len(self.hosts)} ranks"
         if self.lost is not None:
             return stated(Feature.DISTRIBUTED, asked, "stopped", self.lost, refused=True)
         ranks = [str(self.hosts.ranks[0]), *map(str, self._ranks)]
-        how = f"{asked}, tensor parallel, {backend}"
-        return stated(Feature.DISTRIBUTED, asked, how, "; ".join(ranks))
+        who = f"{self.hosts.backend} of {', '.join(ranks)}"
+        return stated(Feature.DISTRIBUTED, asked, f"{asked}, tensor parallel", who)
 
     def gather(self, tick: Callable[[int], None]) -> list[list[int]]:
         """Start all ranks and wait until they have connected; every rank's ports, rank 0's first.

@@ -54,7 +54,7 @@ def second_rank(worker: RunningWorker) -> int:
     """The process of rank 1, as people can read it."""
     capabilities = {c["feature"]: c for c in health(worker)["capabilities"]}
     stated = capabilities["distributed"]
-    assert stated["effective"] == "2 ranks, tensor parallel, ring"
+    assert stated["effective"] == "2 ranks, tensor parallel"
     found = re.search(r"rank 1 \(127\.0\.0\.1\), process (\d+)", stated["why"])
     assert found, stated
     return int(found[1])
