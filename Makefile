@@ -41,4 +41,4 @@ bench: setup
 	$(BIN)/python -m tests.benchmarks
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-clients .venv-aider build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
