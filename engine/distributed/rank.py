@@ -21,6 +21,9 @@ from engine.models.errors import ModelError, one_line
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """Never asks for a password: there may be nobody to type it."""
 
+KILL_SECONDS = 1.0
+"""How long the system may take to end a killed process."""
+
 
 class Rank:
     """Started when made; raises ModelError. replies: what it sends besides beats."""
@@ -75,4 +78,5 @@ class Rank:
         if self.channel is not None:
             self.channel.close()
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILL_SECONDS)

@@ -206,9 +206,9 @@ class Ranks:
                 return
             self.lost = f"{rank or 'no rank'} {why}"
         log.error("%s", self.lost)
-        self._on_loss(self.lost)
         self._news_of_loss.set()
-        self._kill()
+        self._kill()  # before anybody hears of it, and perhaps ends this process
+        self._on_loss(self.lost)
 
     def _kill(self) -> None:
         for rank in self._ranks:
