@@ -1,7 +1,7 @@
 """64 clients at random for two minutes, ours beside mlx_lm.server.
 
 Two requests in five are cut off, oversized, garbage or impossible. The model is tiny, so that what
-is under load is the server. Proper requests are greedy and have a right answer: what the same server
+is under load is the server. Proper requests are greedy and have a right answer: what the server
 says to that prompt alone, before the crowd comes.
 """
 
