@@ -16,6 +16,7 @@ from engine.models.prepare import ProgressSink
 from engine.types import EngineSettings, Speculate
 
 _LOOKUP = "looked up in each row's own text"
+_UNUSED = "a drafter that is named guesses only with --speculate dspark or auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,15 @@ def select(
 ) -> Selected:
     """Never raises: what can't be had is refused, or done without where the choice was ours."""
     asked = settings.speculate
+    if asked is Speculate.OFF and settings.drafter:
+        return Selected(None, _refused(settings.drafter, _UNUSED))
     if asked is Speculate.OFF:
         return Selected(None, stated(Feature.SPECULATION, "off", "off", "not asked for"))
     if obstacle := _obstacle(plan):
         return Selected(None, _refused(asked, obstacle))
     if asked is Speculate.NGRAM:
-        return _chosen(asked, NgramDrafter(), _LOOKUP, settings)
+        unused = f"; {_UNUSED}" if settings.drafter else ""
+        return _chosen(asked, NgramDrafter(), _LOOKUP, settings, unused)
     try:
         return _chosen(asked, *_dspark(model, settings, report), settings)
     except ModelError as error:
@@ -83,5 +87,5 @@ def _chosen(
     return Selected(drafter, stated(Feature.SPECULATION, asked, drafter.name, why))
 
 
-def _refused(asked: Speculate, why: str) -> Capability:
+def _refused(asked: str, why: str) -> Capability:
     return stated(Feature.SPECULATION, asked, "off", why, refused=asked is not Speculate.AUTO)

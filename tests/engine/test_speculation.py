@@ -374,6 +374,21 @@ def test_auto_goes_on_without_a_trained_drafter_and_says_so(
     assert alone.stated.refused
 
 
+def test_a_drafter_nobody_asks_to_guess_is_no_secret(
+    family: Callable[..., LoadedModel],
+) -> None:
+    model = family("llama")
+    plan = plan_for(model.model)
+    for asked, effective, refused in (
+        (Speculating.OFF, "off", True),
+        (Speculating.NGRAM, "ngram", False),
+    ):
+        settings = EngineSettings(speculate=asked, drafter="folder")
+        said = select(plan, model, settings, report).stated
+        assert (said.effective, said.refused) == (effective, refused)
+        assert "only with --speculate dspark" in said.why
+
+
 @few
 @given(schedule=schedules, length=st.sampled_from([2, 8, None]))
 def test_looked_up_drafts_change_nothing(
