@@ -20,7 +20,6 @@ from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
 from dspark_tui.session import Target
 from dspark_tui.state import UiState
-from dspark_tui.textual_private import make_replaceable
 from dspark_tui.themed import ThemedApp
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.workspaces import Opened, Workspaces
@@ -98,12 +97,8 @@ class DsparkApp(ThemedApp):
 
         self.run_worker(copy(), group="copy", exclusive=True, exit_on_error=False)
 
-    def get_default_screen(self) -> Workbench:
-        """The workbench from the beginning: a screen pushed over an empty one comes later."""
-        make_replaceable(self.workbench)
-        return self.workbench
-
     def on_mount(self) -> None:
+        self.push_screen(self.workbench)
         self.call_after_refresh(self._painted)
 
     async def _painted(self) -> None:

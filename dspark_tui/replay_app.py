@@ -33,5 +33,5 @@ class ReplayApp(ThemedApp):
         signs = glyphs.ASCII if settings.ascii else glyphs.DEFAULT
         self.replay = Replay(title, player, bursts, signs)
 
-    def get_default_screen(self) -> Replay:
-        return self.replay
+    def on_mount(self) -> None:
+        self.push_screen(self.replay)

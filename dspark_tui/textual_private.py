@@ -13,7 +13,6 @@ from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.geometry import Region
 from textual.message import Message
-from textual.screen import Screen
 from textual.widget import Widget
 
 from dspark_tui.foreign import harmless
@@ -83,11 +82,6 @@ def retitle_bottom(widget: Widget, title: Content) -> None:
     x, y = widget.content_offset
     width, height = widget.outer_size
     widget.refresh(Region(-x, height - 1 - y, width, 1))
-
-
-def make_replaceable(screen: Screen[None]) -> None:
-    """Let an app's first screen be switched from: Textual expects that such a one was pushed."""
-    screen._push_result_callback(screen, None)
 
 
 class LastingWriter(WriterThread):
