@@ -23,6 +23,9 @@ def pytest_configure() -> None:
     os.environ["DSPARK_DATA_DIR"] = str(TEST_DATA)
     os.environ["XDG_STATE_HOME"] = str(TEST_DATA / "state")  # of what outlives a test's own home
     os.environ["HF_HUB_CACHE"] = str(TEST_DATA / "hub")  # the hub's library reads it once
+    # MLX compiles kernels into one folder for all processes and ends one that loads what another
+    # is still writing; several run here at once, on a fresh machine with nothing compiled yet.
+    os.environ["MLX_DISABLE_COMPILE"] = "1"
     blas.prepare()
 
 

@@ -151,7 +151,8 @@ def test_a_rank_that_dies_or_stops_is_named(
             os.kill(rank, number)
         error = json.loads(frames[-1])["error"]["message"]
         assert error.startswith(f"rank 1 (127.0.0.1), process {rank} ")
-        assert ("SIGKILL" if number is signal.SIGKILL else "not heard of") in error
+        ends = ("SIGKILL",) if number is signal.SIGKILL else ("not heard of", "is stuck")
+        assert any(words in error for words in ends)
         state = httpx.get(f"{url}/health", timeout=30)
         assert state.status_code == 503
         assert state.json()["error"] == error

@@ -115,7 +115,7 @@ async def test_stopping_keeps_what_is_done_and_resuming_asks_for_the_rest(
     open_bench: OpenBench, here: Path
 ) -> None:
     out = here / "new" / "r.csv"
-    async with open_bench(fast(slots=2, rate=60.0)) as bench:
+    async with open_bench(slow(slots=2)) as bench:
         experiment = Experimenter(bench)
         await experiment.start(file=write_experiment(here), results=out)
         await experiment.until_answered(3)
