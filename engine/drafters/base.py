@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Tokens that may follow a row's history. chances: for each, how likely the target picks it
-    too, given that it picked those before."""
+    too, given that it picked those before.
+
+    The tokens must be in the target's vocabulary: for others MLX reads beyond its embeddings, and
+    what stands there, a NaN perhaps, spoils the row.
+    """
 
     tokens: Sequence[int] = ()
     chances: Sequence[float] = ()

@@ -80,7 +80,8 @@ class Guesses(Drafter):
         coming = self.answers[row.request.id][len(row.tokens) :]
         length = self.dice.randint(0, min(limit, len(coming)))
         tokens = [
-            token if self.dice.random() < self.quality else token + 1 for token in coming[:length]
+            token if self.dice.random() < self.quality else token - 1 if token else 1
+            for token in coming[:length]
         ]
         return Draft(tokens, [self.quality if self.claims is None else self.claims] * length)
 
