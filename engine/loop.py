@@ -32,6 +32,7 @@ from engine.events import Step as StepEvent
 from engine.failures import FailureLog
 from engine.memory import Memory
 from engine.models.capabilities import complete
+from engine.models.errors import one_line
 from engine.models.load import LoadedModel
 from engine.prefill import PromptReader
 from engine.prefix import Tokens
@@ -317,7 +318,7 @@ class Loop:
                     return Taken(len(row.tokens) - had, reason)
         except Exception as error:
             self._failed.note(f"request {row.request.id} failed", error)
-            return Taken(len(row.tokens) - had, FinishReason.ERROR, _one_line(error))
+            return Taken(len(row.tokens) - had, FinishReason.ERROR, one_line(error))
         return Taken(len(row.tokens) - had)
 
     def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
@@ -349,11 +350,11 @@ class Loop:
         self._rebuild()
         self._memory.clear()  # what failed may have been for want of memory
         for row in list(self._rows.values()) if stopped else running:
-            self._finish(row, FinishReason.ERROR, f"the engine failed: {_one_line(error)}")
-        self._publish(Warning(self._clock.now(), "step_failed", _one_line(error)))
+            self._finish(row, FinishReason.ERROR, f"the engine failed: {one_line(error)}")
+        self._publish(Warning(self._clock.now(), "step_failed", one_line(error)))
         if stopped:
             self.failed = True
-            message = f"stopped after {self._failures} failures in a row: {_one_line(error)}"
+            message = f"stopped after {self._failures} failures in a row: {one_line(error)}"
             self._publish(Status(self._clock.now(), EngineStatus.FAILED, error=message))
 
     def _rebuild(self) -> None:
@@ -381,7 +382,3 @@ def _length(row: Row) -> int:
 
 def _expected(row: Row) -> int:
     return _candidate(row).expected
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
