@@ -9,46 +9,37 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from dspark_tui.experiment_board import RATINGS, Entry, State
 from dspark_tui.foreign import drawable
 from dspark_tui.glyphs import Glyphs
+from dspark_tui.screens.text_sheet import TextSheet
 from dspark_tui.widgets.grid_view import GridView
-from dspark_tui.widgets.transcript import Transcript
 
 LOOK_PERIOD = 0.2
 """Seconds between two looks at an answer that is being written."""
 
 
-class CellScreen(ModalScreen[None]):
+class CellScreen(TextSheet):
     """Shows the cell under the grid's cursor, and takes the cursor along to others."""
 
     BINDINGS: ClassVar = [
-        Binding("escape,q,enter,ctrl+c", "dismiss(None)"),
         Binding("right,n,l", "step(1)"),
         Binding("left,p,h", "step(-1)"),
-        Binding("down,j", "scroll(1)"),
-        Binding("up,k", "scroll(-1)"),
-        Binding("pagedown,space,ctrl+d", "page(1)"),
-        Binding("pageup,ctrl+u", "page(-1)"),
-        Binding("home,g", "first"),
-        Binding("end,G", "last"),
         Binding("y", "copy"),
         *(Binding(str(rating), f"rate({rating})") for rating in (0, *RATINGS)),
     ]
 
     def __init__(self, grid: GridView, glyphs: Glyphs, rate: Callable[[int], None]) -> None:
         """rate: rates the answer under the cursor; 0 takes that back."""
-        super().__init__()
+        super().__init__(glyphs)
         self._grid, self._glyphs, self._rate = grid, glyphs, rate
-        self._text = Transcript(glyphs=glyphs, follow_key="End")
         self._entry = grid.entry
         self._written = 0  # characters of a growing answer that are shown
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="sheet"):
-            yield self._text
+            yield self.text
 
     def on_mount(self) -> None:
         self._describe()
@@ -68,18 +59,6 @@ class CellScreen(ModalScreen[None]):
             grid.move_to(grid.rows[row], column)
             self._show()
 
-    def action_scroll(self, rows: int) -> None:
-        self._text.scroll_relative(y=rows, animate=False)
-
-    def action_page(self, pages: int) -> None:
-        self._text.scroll_relative(y=pages * max(1, self._text.size.height - 1), animate=False)
-
-    def action_first(self) -> None:
-        self._text.scroll_home(animate=False)
-
-    def action_last(self) -> None:
-        self._text.follow()
-
     def action_rate(self, rating: int) -> None:
         self._rate(rating)
         self._describe()
@@ -98,7 +77,7 @@ class CellScreen(ModalScreen[None]):
         """Show what came since the last look."""
         entry = self._grid.entry
         if entry is not None and entry is self._entry and entry.state is State.RUNNING:
-            self._text.append(entry.text[self._written :])
+            self.text.append(entry.text[self._written :])
             self._written = len(entry.text)
         elif entry is not self._entry:
             self._show()
@@ -110,7 +89,7 @@ class CellScreen(ModalScreen[None]):
             self.dismiss(None)
             return
         self._describe()
-        text = self._text
+        text = self.text
         text.clear()
         if entry.cell.params.system:
             text.note(f"system: {entry.cell.params.system}")
@@ -138,7 +117,7 @@ class CellScreen(ModalScreen[None]):
         assertions = self._grid.board.experiment.assertions
         for assertion, holds in zip(assertions, entry.verdicts, strict=False):
             sign = self._glyphs.done if holds else self._glyphs.stopped
-            self._text.note(f"{sign} {assertion.name}{'' if holds else ': does not hold'}")
+            self.text.note(f"{sign} {assertion.name}{'' if holds else ': does not hold'}")
 
 
 def _figures(entry: Entry) -> str:
