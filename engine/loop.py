@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import mlx.core as mx
 from mlx_lm.utils import maybe_set_recommended_wired_limit
@@ -39,29 +39,14 @@ from engine.prefix import Tokens
 from engine.row import Row
 from engine.scheduler import Candidate, PrefillBudget, Scheduler
 from engine.speculation import begin
-from engine.step import Picked, Step, Verify
-from engine.types import (
-    ContextLengthError,
-    EngineSettings,
-    FinishReason,
-    GenerationRequest,
-    Sink,
-)
+from engine.step import Step, Verify
+from engine.types import EngineSettings, FinishReason, GenerationRequest, Sink
 
 BUFFER_CACHE = 1 << 30
 """Bytes of freed buffers MLX may keep for reuse; on a GPU it would keep nearly all memory."""
 
 FAILURES_TOLERATED = 3
 """Failed turns in a row, without one token in between, after which the engine stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What became of one row's part of a step: how many tokens it took, and why it ended if so."""
-
-    tokens: int
-    reason: FinishReason | None = None
-    error: str | None = None
 
 
 class Loop:
@@ -120,19 +105,11 @@ class Loop:
 
     def check(self, request: GenerationRequest) -> None:
         """Refuse what can never run. Any thread. Raises ContextLengthError."""
-        wanted = len(request.prompt) + request.max_tokens
-        if wanted <= self.longest_row:
-            return
-        limited = " in this machine's memory" if self.longest_row < self.model.info.context else ""
-        raise ContextLengthError(
-            f"the maximum context length is {self.longest_row} tokens{limited}, but the prompt has "
-            f"{len(request.prompt)} and {request.max_tokens} were asked for"
-        )
+        self._memory.check(request, self.model.info.context)
 
     def retry_after(self) -> int:
         """Seconds until a slot is likely free, 1 to 60. Any thread."""
-        rows = [row for row in list(self._rows.values()) if row.slot is not None]
-        left = min((row.left for row in rows), default=0)
+        left = min((row.left for row in self._seated), default=0)
         return min(max(round(left * self._budget.step / 1000), 1), 60)
 
     def enqueue(self, request: GenerationRequest, sink: Sink, queued: float) -> Row:
@@ -176,7 +153,7 @@ class Loop:
 
     def _make_room(self) -> None:
         """Put the youngest rows back into the queue while the rows outgrow their memory."""
-        while (youngest := self._scheduler.overfull(self._longest(_length))) is not None:
+        while (youngest := self._scheduler.overfull(self._longest)) is not None:
             if self._in_flight is not None:
                 self._settle()  # its tokens count, and one may be a row's last
             else:
@@ -192,7 +169,7 @@ class Loop:
 
     def _admit(self) -> None:
         self.doing = "admitting requests"
-        expected = self._longest(_expected)
+        expected = max((_candidate(row).expected for row in self._seated), default=0)
         for admission in self._scheduler.admit(expected):
             row, now = self._rows[admission.id], self._clock.now()
             row.phase, row.slot = Phase.PREFILL, admission.slot
@@ -208,10 +185,15 @@ class Loop:
             self._publish(Waiting(self._clock.now(), blocked.id, why))
         self._blocked = blocked
 
-    def _longest(self, length: Callable[[Row], int]) -> int:
-        """The greatest length of the running rows."""
-        running = (row for row in self._rows.values() if row.slot is not None)
-        return max(map(length, running), default=0)
+    @property
+    def _longest(self) -> int:
+        """Tokens of the longest running row."""
+        return max((row.length for row in self._seated), default=0)
+
+    @property
+    def _seated(self) -> list[Row]:
+        """The rows that have a slot. Any thread."""
+        return [row for row in list(self._rows.values()) if row.slot is not None]
 
     def _known(self, tokens: Tokens) -> CachedRow | None:
         """The longest beginning of `tokens` that a row has read, be it running or ended."""
@@ -280,15 +262,18 @@ class Loop:
         started = max(step.launched_at, self._last_read)
         picked = step.read()
         now = self._last_read = self._clock.now()
-        took = [self._take(row, tokens) for row, tokens in zip(step.rows, picked, strict=True)]
+        took = [row.take(given, self._eos) for row, given in zip(step.rows, picked, strict=True)]
         gained = [taken.tokens for taken in took]
         if isinstance(step, Verify):
             self._batch.keep(step, gained)
         if any(gained):
             self._note_step(step, gained, now, (now - started) * 1000)
         for row, taken in zip(step.rows, took, strict=True):
-            if taken.reason is not None:
-                self._finish(row, taken.reason, taken.error)
+            if taken.failure is not None:
+                self._failed.note(f"request {row.request.id} failed", taken.failure)
+                self._finish(row, FinishReason.ERROR, one_line(taken.failure))
+            elif taken.reason is not None:
+                self._finish(row, taken.reason)
 
     def _note_step(self, step: Step, gained: list[int], now: float, milliseconds: float) -> None:
         self._failures = 0
@@ -303,23 +288,6 @@ class Loop:
         speculation = self._speculation
         if speculation and (news := speculation.record(step, gained, milliseconds)):
             self._publish(news)
-
-    def _take(self, row: Row, picked: list[Picked]) -> Taken:
-        """Give a row its tokens up to the one that ends it; what it raises ends this row only."""
-        if row.finished:
-            return Taken(0)
-        had = len(row.tokens)
-        try:
-            if row.failure is not None:
-                raise row.failure
-            for token, scored in picked:
-                reason = row.accept(token, self._eos, scored)
-                if reason is not None:
-                    return Taken(len(row.tokens) - had, reason)
-        except Exception as error:
-            self._failed.note(f"request {row.request.id} failed", error)
-            return Taken(len(row.tokens) - had, FinishReason.ERROR, one_line(error))
-        return Taken(len(row.tokens) - had)
 
     def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
         """Free what the row holds, wherever it is, then tell its client and the subscribers."""
@@ -374,11 +342,3 @@ class Loop:
 
 def _candidate(row: Row) -> Candidate:
     return Candidate(row.request.id, row.length, row.left)
-
-
-def _length(row: Row) -> int:
-    return row.length
-
-
-def _expected(row: Row) -> int:
-    return _candidate(row).expected

@@ -10,7 +10,7 @@ from engine.models.capabilities import Feature, stated
 from engine.prefill import Group
 from engine.prefix import PrefixCache, Tokens
 from engine.scheduler import Candidate
-from engine.types import EngineSettings
+from engine.types import ContextLengthError, EngineSettings, GenerationRequest
 
 KEPT_SHARE = 8
 """Of the memory for K/V, one part in so many is for ended requests unless another size is asked."""
@@ -52,6 +52,17 @@ class Memory:
     def longest(self, context: int) -> int:
         """Tokens a row may have at most: a model's context, or less where memory ends before."""
         return self._rows.longest(self.budget, context)
+
+    def check(self, request: GenerationRequest, context: int) -> None:
+        """Refuse what could never be held. Raises ContextLengthError."""
+        wanted, longest = len(request.prompt) + request.max_tokens, self.longest(context)
+        if wanted <= longest:
+            return
+        limited = " in this machine's memory" if longest < context else ""
+        raise ContextLengthError(
+            f"the maximum context length is {longest} tokens{limited}, but the prompt has "
+            f"{len(request.prompt)} and {request.max_tokens} were asked for"
+        )
 
     def shortage(self, candidate: Candidate, running: int, longest: int) -> str:
         """Why a request can't start beside so many running ones."""

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from engine.models.tokenizer import Tokenizer
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a row's part of a step: how many tokens it took, and what ended it if so."""
+
+    tokens: int
+    reason: FinishReason | None = None
+    failure: Exception | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Row:
     """Everything about one request lives here; batches are lists of rows. Engine thread only.
@@ -124,6 +133,23 @@ class Row:
             Pick(self.request.sampling, first + ahead, prompt, tokens)
             for ahead in range(len(draft) + 1)
         ]
+
+    def take(self, picked: Sequence[tuple[int, Scored | None]], eos: Collection[int]) -> Taken:
+        """Accept the tokens of a step up to the one that ends the row. Never raises: what goes
+        wrong with one ends this row alone."""
+        if self.finished:
+            return Taken(0)
+        had, reason = len(self.tokens), None
+        try:
+            if self.failure is not None:
+                raise self.failure
+            for token, scored in picked:
+                reason = self.accept(token, eos, scored)
+                if reason is not None:
+                    break
+        except Exception as error:
+            return Taken(len(self.tokens) - had, failure=error)
+        return Taken(len(self.tokens) - had, reason)
 
     def accept(
         self, token: int, eos: Collection[int], scored: Scored | None = None
