@@ -137,14 +137,15 @@ def test_no_control_code_of_somebody_else_s_reaches_the_terminal(
     terminal: Start, models_server: Callable[[str], str], isolated_home: Path
 ) -> None:
     evil = "\x1b]0;EVIL\x07\x1b[31m[/x]\x9b2J"
-    url = models_server(f"m{evil}")
+    url = models_server(f"m{evil.replace('/', '!')}")  # of a path only the end is shown
     file = isolated_home / "config" / "dspark-tui" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(f"{json.dumps(f'k{evil}')} = 1\n")
     named = ("--pane", f"name=n{evil}", f"system=s{evil}")
     run = terminal("--attach", url, *named, *named, "-p", f"p{evil}", size=(160, 50))
     shown = "␛]0;EVIL␇␛[31m[/x]␦2J"
-    for foreign in ("m", "n", "p"):
+    run.until_shown(f"m{shown.replace('/', '!')}")
+    for foreign in ("n", "p"):
         run.until_shown(f"{foreign}{shown[:20]}")
     run.until_shown("is not a setting")
     run.send("\x14")
