@@ -113,7 +113,18 @@ class _Forgiving:
         return self._file.fileno()
 
 
+def _resume(driver: linux_driver.LinuxDriver, *_: object) -> None:
+    """For SIGCONT: come back only from where SIGTSTP led.
+
+    Textual starts its threads again at any SIGCONT. One comes with the SIGHUP of a terminal that
+    goes, and the threads it starts then keep the process for ever.
+    """
+    if driver._must_signal_resume:
+        driver.resume_application_mode()
+
+
 def mend_driver() -> None:
-    """Have Textual's driver use our parser and our writer in apps started from now on."""
+    """Have Textual's driver use our parser, writer and resuming in apps started from now on."""
     linux_driver.XTermParser = PasteParser  # type: ignore[misc]
     linux_driver.WriterThread = LastingWriter  # type: ignore[misc]
+    linux_driver.LinuxDriver._sigcont_application = _resume  # type: ignore[assignment,method-assign]

@@ -69,6 +69,18 @@ def test_when_the_terminal_goes_while_panes_stream_all_of_it_ends(terminal: Star
         time.sleep(0.02)
 
 
+def test_a_signal_to_go_on_starts_nothing_twice(terminal: Start) -> None:
+    run = terminal()
+    run.until_shown("slots busy")
+    os.kill(run.process.pid, signal.SIGCONT)
+    run.send("typed after it")
+    run.until(lambda: run.composer == ["typed after it"])
+    os.kill(run.process.pid, signal.SIGHUP)
+    assert run.wait() == 0
+    assert run.modes_left_on() == []
+    assert run.raw.count(b"\x1b[?1049h") == 1
+
+
 def test_the_worker_goes_when_the_workbench_is_killed(terminal: Start) -> None:
     run = terminal()
     run.until_shown("slots busy")
