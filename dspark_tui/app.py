@@ -8,21 +8,21 @@ import logging
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dspark_tui import glyphs
 from dspark_tui.actions import Context
+from dspark_tui.appearance import glyphs
 from dspark_tui.clipboard import Clipboard
 from dspark_tui.config import Settings
-from dspark_tui.engines import Engines
+from dspark_tui.conversation.session import Target
+from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.keeping import SessionChosen
 from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
-from dspark_tui.session import Target
 from dspark_tui.state import UiState
+from dspark_tui.storage.workspaces import Opened, Workspaces
 from dspark_tui.themed import ThemedApp
 from dspark_tui.widgets.batch_panel import Mode
-from dspark_tui.workspaces import Opened, Workspaces
 
 log = logging.getLogger(__name__)
 

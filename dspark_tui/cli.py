@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from dspark_tui import __version__, config, terminal
-from dspark_tui.address import Address
-from dspark_tui.engine_entries import engine_problem
-from dspark_tui.foreign import drawable
-from dspark_tui.params import PaneParams, ParamError, updated
+from dspark_tui.conversation.params import PaneParams, ParamError, updated
+from dspark_tui.engines.address import Address
+from dspark_tui.engines.entries import engine_problem
 from dspark_tui.paths import Paths, tilde
 from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS
+from dspark_tui.text.foreign import drawable
 from engine.types import Speculate
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def build_app(
     """The app on its panes' engines. recorder: hears the events of the active pane's. fresh: with
     a new session."""
     from dspark_tui.app import DsparkApp, Start
-    from dspark_tui.engines import Engines, place_of
+    from dspark_tui.engines.engines import Engines, place_of
 
     engines = Engines(lambda name: place_of(name, settings, paths), settings.engines)
     app = DsparkApp(Start(settings, paths, tuple(notices), prompt, fresh), engines)

@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from dspark_tui.drafting import Drafting
-from dspark_tui.engine_entries import NAME, EngineEntry, engine_problem, read_entry
+from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.conversation.pastes import COLLAPSE_OVER
+from dspark_tui.conversation.session import MAX_PANES
+from dspark_tui.engines.drafting import Drafting
+from dspark_tui.engines.entries import NAME, EngineEntry, engine_problem, read_entry
 from dspark_tui.keymap import Keymap, read_keymap
-from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
-from dspark_tui.pastes import COLLAPSE_OVER
-from dspark_tui.session import MAX_PANES
 from dspark_tui.setting import (
     PRECISIONS,
     Setting,

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dspark_tui.address import Address, Server
 from dspark_tui.config import Settings
-from dspark_tui.foreign import drawable
+from dspark_tui.engines.address import Address, Server
 from dspark_tui.paths import Paths
+from dspark_tui.text.foreign import drawable
 
 if TYPE_CHECKING:
-    from dspark_tui.client import EngineClient
+    from dspark_tui.engines.client import EngineClient
 
 
 class HeadlessError(Exception):
@@ -34,9 +34,9 @@ async def connected(
 
     record: where its events go. engine: its name. Raises HeadlessError if it can't begin.
     """
-    from dspark_tui.client_errors import ClientError
     from dspark_tui.commands.bench_worker import WorkerError, local_worker
-    from dspark_tui.engines import NoEngineError, place_of
+    from dspark_tui.engines.client_errors import ClientError
+    from dspark_tui.engines.engines import NoEngineError, place_of
     from engine.proof.recording import RecordingError
 
     try:
@@ -65,8 +65,8 @@ async def all_connected(
 
 @asynccontextmanager
 async def _attached(server: Server, record: Path | None) -> AsyncIterator[EngineClient]:
-    from dspark_tui.client import EngineClient
     from dspark_tui.commands.bench_record import recorded
+    from dspark_tui.engines.client import EngineClient
 
     address, key = server.address, server.api_key
     client = EngineClient(address, key, model=server.model, headers=server.headers)

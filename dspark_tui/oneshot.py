@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dspark_tui.answer import Answer, aggregate, opening
 from dspark_tui.config import Settings
+from dspark_tui.conversation.answer import Answer, aggregate, opening
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.engines.chat_updates import Message
 from dspark_tui.headless import HeadlessError, all_connected, say
-from dspark_tui.params import PaneParams
 from dspark_tui.paths import Paths
 from dspark_tui.plain import heading, show
-from dspark_tui.session import Message
 
 if TYPE_CHECKING:
-    from dspark_tui.client import EngineClient
+    from dspark_tui.engines.client import EngineClient
 
 Clients = Mapping[str, "EngineClient"]
 """Of the engines, by their names in the settings; "" is the usual one."""
@@ -58,7 +58,7 @@ class Pane:
 
     async def ask(self, clients: Clients, prompt: str) -> Pane:
         """Itself, once the answer is there or has a problem."""
-        from dspark_tui.client_errors import ClientError
+        from dspark_tui.engines.client_errors import ClientError
 
         self.answer = Answer()
         self.messages.append({"role": "user", "content": prompt})

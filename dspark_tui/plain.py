@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from dspark_tui.answer import Answer
-from dspark_tui.foreign import harmless
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.text.foreign import harmless
 
 
 def heading(number: int, params: PaneParams, answer: Answer) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dspark_tui import glyphs
+from dspark_tui.appearance import glyphs
+from dspark_tui.batch.figures import BurstFigures
+from dspark_tui.batch.player import Player
 from dspark_tui.config import Settings
-from dspark_tui.figures import BurstFigures
 from dspark_tui.paths import Paths
-from dspark_tui.player import Player
 from dspark_tui.screens.replay import Replay
 from dspark_tui.state import UiState
 from dspark_tui.themed import ThemedApp

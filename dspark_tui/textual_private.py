@@ -15,7 +15,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
 
-from dspark_tui.foreign import harmless
+from dspark_tui.text.foreign import harmless
 
 OVERLAP = len(BRACKETED_PASTE_START) - 1
 """Characters of a marker that may have come with an earlier read than its last one."""

@@ -16,12 +16,13 @@ from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 
-from dspark_tui import textual_private, theming
-from dspark_tui.foreign import drawable
+from dspark_tui import textual_private
+from dspark_tui.appearance import theming
+from dspark_tui.appearance.roles import role_variables
+from dspark_tui.appearance.seven_bit import SevenBit
+from dspark_tui.appearance.theme_folder import ThemeFolder
 from dspark_tui.paths import Paths
-from dspark_tui.roles import role_variables
-from dspark_tui.seven_bit import SevenBit
-from dspark_tui.theme_folder import ThemeFolder
+from dspark_tui.text.foreign import drawable
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from textual.widgets import Input
 
 from dspark_tui import cli, config
 from dspark_tui.app import DsparkApp
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import Target
 from dspark_tui.paths import Paths
 from dspark_tui.screens.compare import Compare
 from dspark_tui.screens.experiment import ExperimentForm
 from dspark_tui.screens.experiment_grid import ExperimentGrid
-from dspark_tui.session import Target
 from engine.events import Phase
 from engine.proof.verdict import Name
 

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from dspark_tui.app import DsparkApp, Start
 from dspark_tui.config import Settings
-from dspark_tui.engines import Engines
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
-from dspark_tui.workspaces import Workspaces
+from dspark_tui.storage.workspaces import Workspaces
 
 LOOK_PERIOD = 0.05
 ENGINE = [sys.executable, "-m", "tests.tui.scripted_engine", "--parent-pipe", "--rate", "80"]

@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from rich.console import Console, RenderableType
 
+from dspark_tui.appearance.glyphs import ASCII, DEFAULT, Glyphs
 from dspark_tui.commands.bench_flips import flip_rows, flipped
 from dspark_tui.commands.bench_order import PROBE_NAMES, BenchError, Order, shown_command
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_run import examined
 from dspark_tui.commands.bench_text import comparison_rows, report_rows
-from dspark_tui.glyphs import ASCII, DEFAULT, Glyphs
 from dspark_tui.paths import tilde, write_atomically
 from engine.proof.report import Report
 from engine.proof.svg import picture

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dspark_tui.address import Address
+from dspark_tui.engines.address import Address
 from engine.proof.endpoint import Target
 from engine.proof.probes import PROBES, Kind, Plan
 

@@ -10,8 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.commands.bench_lanes import lane_rows
-from dspark_tui.glyphs import Glyphs
 from engine.proof.probes import Kind, Plan, Round
 from engine.proof.traffic import timings
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from dspark_tui.address import Address
-from dspark_tui.client import Disconnected, EngineClient
-from dspark_tui.client_errors import ClientError, NoEventsError
+from dspark_tui.engines.address import Address
+from dspark_tui.engines.client import Disconnected, EngineClient
+from dspark_tui.engines.client_errors import ClientError, NoEventsError
 from engine.proof.recording import Recorder
 from engine.state import EngineState
 

@@ -14,8 +14,8 @@ from dspark_tui.commands.bench_order import BenchError, Order
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_record import recorded
 from dspark_tui.commands.bench_worker import WorkerError, local_worker
+from dspark_tui.engines.worker import engine_command
 from dspark_tui.paths import Paths
-from dspark_tui.worker import engine_command
 from engine.proof.endpoint import Endpoint, UnusableServerError, reached
 from engine.proof.notes import Circumstances
 from engine.proof.probes import Examination

@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.commands.bench_lanes import lane_rows
 from dspark_tui.commands.bench_progress import BESIDE_LANES
-from dspark_tui.glyphs import Glyphs
 from engine.proof.probes import Kind, Round
 from engine.proof.report import FindingReport, Report, WidthReport
 from engine.proof.verdict import Name

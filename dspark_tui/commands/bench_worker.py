@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dspark_tui.address import Address
-from dspark_tui.client import EngineClient
-from dspark_tui.client_errors import ClientError
-from dspark_tui.worker import Command, Worker, WorkerPhase, WorkerState
+from dspark_tui.engines.address import Address
+from dspark_tui.engines.client import EngineClient
+from dspark_tui.engines.client_errors import ClientError
+from dspark_tui.engines.worker import Command, Worker, WorkerPhase, WorkerState
 from engine.events import EngineStatus
 
 POLL = 0.1

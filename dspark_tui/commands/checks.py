@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dspark_tui import config
-from dspark_tui.address import Address
+from dspark_tui.batch.widths import WidthHistory
+from dspark_tui.engines.address import Address
 from dspark_tui.paths import Paths, tilde
-from dspark_tui.widths import WidthHistory
 
 if TYPE_CHECKING:
     from engine.events import Capability, Snapshot
@@ -135,7 +135,7 @@ def settings(loaded: config.Loaded, paths: Paths) -> Iterator[Check]:
 
 
 def _themes(paths: Paths) -> Iterator[Check]:
-    from dspark_tui.theming import load_themes
+    from dspark_tui.appearance.theming import load_themes
 
     themes, problems = load_themes(paths.config.parent / "themes")
     for problem in problems:

@@ -10,9 +10,9 @@ from typing import Any
 
 from dspark_tui import config
 from dspark_tui.actions import ACTIONS
-from dspark_tui.engine_entries import KEYS, EngineEntry
+from dspark_tui.conversation.params import FIELDS, PaneParams
+from dspark_tui.engines.entries import KEYS, EngineEntry
 from dspark_tui.keymap import Keymap, spelled
-from dspark_tui.params import FIELDS, PaneParams
 from dspark_tui.paths import Paths
 
 

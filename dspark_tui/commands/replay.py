@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspark_tui import config, terminal
-from dspark_tui.figures import BurstFigures, burst_figures
-from dspark_tui.foreign import drawable
+from dspark_tui.batch.figures import BurstFigures, burst_figures
 from dspark_tui.paths import Paths, tilde
+from dspark_tui.text.foreign import drawable
 
 if TYPE_CHECKING:
-    from dspark_tui.lanes import Lane
+    from dspark_tui.batch.lanes import Lane
     from engine.proof.recording import Recording
 
 DONE, FAILED = 0, 1
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigures]) -> int:
+    from dspark_tui.batch.player import Player
     from dspark_tui.cli import failed, start_log
-    from dspark_tui.player import Player
     from dspark_tui.replay_app import ReplayApp
 
     paths = Paths.of_user()
@@ -98,7 +98,7 @@ def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
 
 
 def _lane_line(lane: Lane, end: float) -> str:
-    from dspark_tui.wrap import cut
+    from dspark_tui.text.wrap import cut
 
     name = cut(f"r{lane.number} {lane.label}", 23, "")
     seconds = (lane.waited(end), lane.ttft, lane.completion_time)

@@ -16,9 +16,9 @@ from dspark_tui.toml_source import FileError
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from dspark_tui.client import EngineClient
-    from dspark_tui.experiment import Experiment
-    from dspark_tui.result_table import ResultTable, Row
+    from dspark_tui.engines.client import EngineClient
+    from dspark_tui.experiments.experiment import Experiment
+    from dspark_tui.experiments.result_table import ResultTable, Row
 
 PASSED, FAILED, NOT_PASSED = 0, 1, 3
 
@@ -49,9 +49,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
     from dspark_tui.cli import apply_arguments, problem_notice, start_log
-    from dspark_tui.experiment_file import load
-    from dspark_tui.experiment_rows import columns_of
-    from dspark_tui.result_table import ResultError, ResultTable
+    from dspark_tui.experiments.file import load
+    from dspark_tui.experiments.result_table import ResultError, ResultTable
+    from dspark_tui.experiments.rows import columns_of
 
     paths = Paths.of_user()
     start_log(paths)
@@ -91,9 +91,9 @@ async def _run(
     """slots: how many to ask at once where the server doesn't say. Raises HeadlessError,
     ResultError."""
     from dspark_tui.commands.run_report import RunReport
-    from dspark_tui.experiment_results import Results
-    from dspark_tui.experiment_rows import RowMaker
-    from dspark_tui.experiment_run import run_cells, slots_of
+    from dspark_tui.experiments.results import Results
+    from dspark_tui.experiments.rows import RowMaker
+    from dspark_tui.experiments.run import run_cells, slots_of
 
     async with engine as client:
         maker = RowMaker(experiment, await client.first_model())

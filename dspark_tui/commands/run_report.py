@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from dspark_tui.answer import Answer
-from dspark_tui.client_errors import ClientError
-from dspark_tui.experiment import Cell
-from dspark_tui.experiment_results import Results
-from dspark_tui.experiment_rows import broken_in
-from dspark_tui.foreign import drawable
-from dspark_tui.live import Aggregate
+from dspark_tui.batch.live import Aggregate
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.engines.client_errors import ClientError
+from dspark_tui.experiments.experiment import Cell
+from dspark_tui.experiments.results import Results
+from dspark_tui.experiments.rows import broken_in
 from dspark_tui.paths import tilde
 from dspark_tui.plain import outcome
+from dspark_tui.text.foreign import drawable
 
 
 class RunReport:

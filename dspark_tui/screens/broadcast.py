@@ -11,16 +11,16 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from dspark_tui.broadcast_table import CSV_COLUMNS, csv_rows, table
-from dspark_tui.broadcasts import Broadcast, Broadcasts
-from dspark_tui.csv_export import export
-from dspark_tui.engines import Engines
-from dspark_tui.foreign import drawable
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.live import Aggregate
-from dspark_tui.parts import grouped
-from dspark_tui.session import Session
-from dspark_tui.votes import tally
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.live import Aggregate
+from dspark_tui.batch.parts import grouped
+from dspark_tui.comparison.broadcasts import Broadcast, Broadcasts
+from dspark_tui.conversation.session import Session
+from dspark_tui.conversation.votes import tally
+from dspark_tui.engines.engines import Engines
+from dspark_tui.screens.broadcast_table import CSV_COLUMNS, csv_rows, table
+from dspark_tui.screens.csv_export import export
+from dspark_tui.text.foreign import drawable
 
 PERIOD = 0.25
 

@@ -10,10 +10,10 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 
-from dspark_tui.experiment_board import RATINGS, Entry, State
-from dspark_tui.foreign import drawable
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.experiments.board import RATINGS, Entry, State
 from dspark_tui.screens.text_sheet import TextSheet
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.grid_view import GridView
 
 LOOK_PERIOD = 0.2

@@ -12,9 +12,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from dspark_tui.compare import Counts, compare
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.parts import grouped
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.parts import grouped
+from dspark_tui.comparison.compare import Counts, compare
 from dspark_tui.widgets.diff_view import DiffView
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from dspark_tui.actions import Context
-from dspark_tui.blind import hidden, hide, reveal
-from dspark_tui.broadcast_memory import remembered
-from dspark_tui.broadcasts import Broadcast, Broadcasts, Reply
-from dspark_tui.params import PaneParams
-from dspark_tui.reasoning import answer_of
+from dspark_tui.comparison.blind import hidden, hide, reveal
+from dspark_tui.comparison.broadcast_memory import remembered
+from dspark_tui.comparison.broadcasts import Broadcast, Broadcasts, Reply
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.reasoning import answer_of
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.conversation.votes import Vote, tally
 from dspark_tui.screens.paning import Paning
-from dspark_tui.session import Conversation
-from dspark_tui.votes import Vote, tally
 
 BLIND_SEED_BITS = 32
 

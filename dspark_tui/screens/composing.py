@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dspark_tui.actions import Context
-from dspark_tui.blind import engines_hidden
-from dspark_tui.completion import UnknownCommandError, command
-from dspark_tui.link import EngineLink
+from dspark_tui.comparison.blind import engines_hidden
+from dspark_tui.conversation.completion import UnknownCommandError, command
+from dspark_tui.engines.link import EngineLink
+from dspark_tui.engines.token_count import TokenCount
 from dspark_tui.screens.desk import Desk
-from dspark_tui.token_count import TokenCount
 
 
 class Composing(Desk):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dspark_tui.pastes import Draft
+from dspark_tui.conversation.pastes import Draft
+from dspark_tui.conversation.turns import Origin
 from dspark_tui.screens.paning import Paning
-from dspark_tui.turns import Origin
 
 
 class Conversing(Paning):

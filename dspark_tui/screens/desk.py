@@ -5,12 +5,12 @@ from __future__ import annotations
 from textual.screen import Screen
 
 from dspark_tui.actions import Context
-from dspark_tui.engines import Engines
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.runs import Runs
+from dspark_tui.conversation.session import Conversation, Session
+from dspark_tui.engines.engines import Engines
+from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
-from dspark_tui.link import EngineLink
-from dspark_tui.runs import Runs
-from dspark_tui.session import Conversation, Session
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.pane import Pane

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dspark_tui.client_errors import ClientError
-from dspark_tui.foreign import drawable
+from dspark_tui.engines.client_errors import ClientError
 from dspark_tui.screens.desk import Desk
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.lane_picker import LanePicker
 

@@ -13,18 +13,18 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Label, OptionList, Static
 
-from dspark_tui.experiment import Experiment
-from dspark_tui.experiment_draft import DRAFT, from_draft
-from dspark_tui.experiment_file import load
-from dspark_tui.experiment_inputs import PRODUCT, ZIP
-from dspark_tui.experiment_paths import candidates, completed, is_experiment, is_table
-from dspark_tui.experiment_trial import Trial
-from dspark_tui.foreign import drawable
-from dspark_tui.link import EngineLink
-from dspark_tui.result_table import ResultError
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.engines.link import EngineLink
+from dspark_tui.experiments.draft import DRAFT, from_draft
+from dspark_tui.experiments.experiment import Experiment
+from dspark_tui.experiments.file import load
+from dspark_tui.experiments.inputs import PRODUCT, ZIP
+from dspark_tui.experiments.paths import candidates, completed, is_experiment, is_table
+from dspark_tui.experiments.result_table import ResultError
+from dspark_tui.experiments.template import variables_of
+from dspark_tui.experiments.trial import Trial
 from dspark_tui.screens.form import Form
-from dspark_tui.session import Conversation
-from dspark_tui.template import variables_of
+from dspark_tui.text.foreign import drawable
 from dspark_tui.toml_source import FileError, Problem
 from dspark_tui.widgets.fields import LineBox
 

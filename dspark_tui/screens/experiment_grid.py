@@ -11,15 +11,15 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from dspark_tui.experiment_board import RATINGS, Entry, State
-from dspark_tui.experiment_trial import Trial
-from dspark_tui.foreign import drawable
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.parts import grouped
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.parts import grouped
+from dspark_tui.experiments.board import RATINGS, Entry, State
+from dspark_tui.experiments.result_table import ResultError
+from dspark_tui.experiments.trial import Trial
 from dspark_tui.paths import tilde
-from dspark_tui.result_table import ResultError
 from dspark_tui.screens.cell import CellScreen
 from dspark_tui.screens.export import ExportForm
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.fields import LineBox
 from dspark_tui.widgets.grid_view import GridView

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dspark_tui.screens.desk import Desk
 
 if TYPE_CHECKING:
-    from dspark_tui.experiment_trial import Trial
+    from dspark_tui.experiments.trial import Trial
     from dspark_tui.screens.experiment_grid import ExperimentGrid
 
 

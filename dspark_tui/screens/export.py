@@ -12,11 +12,11 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
-from dspark_tui.foreign import drawable
+from dspark_tui.experiments.result_table import ResultError, ResultTable, Row
 from dspark_tui.paths import tilde
-from dspark_tui.result_table import ResultError, ResultTable, Row
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.form import Form
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.fields import LineBox
 
 

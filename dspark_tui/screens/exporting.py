@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dspark_tui.export import ExportError, messages_text, requests_text, write
 from dspark_tui.paths import tilde
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.desk import Desk
+from dspark_tui.storage.export import ExportError, messages_text, requests_text, write
 
 
 class Exporting(Desk):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from dspark_tui.pastes import Draft
+from dspark_tui.conversation.pastes import Draft
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
+from dspark_tui.storage.workspace import every_turn
+from dspark_tui.storage.workspaces import Choice, Opened, Workspaces
 from dspark_tui.widgets.pane_grid import Layout
-from dspark_tui.workspace import every_turn
-from dspark_tui.workspaces import Choice, Opened, Workspaces
 
 KEEP_PERIOD = 0.5
 """Seconds between two looks at what is to be saved."""

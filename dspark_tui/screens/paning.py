@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dspark_tui.params import PaneParams, ParamError, updated
+from dspark_tui.conversation.params import PaneParams, ParamError, updated
+from dspark_tui.conversation.session import MAX_PANES, Conversation, Target
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
-from dspark_tui.session import MAX_PANES, Conversation, Target
 
 
 class Paning(Desk):

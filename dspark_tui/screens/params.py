@@ -11,10 +11,10 @@ from textual.containers import Grid, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Label, Static, TextArea
 
-from dspark_tui.engine_entries import engine_problem
-from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.engines.entries import engine_problem
 from dspark_tui.screens.form import Form
-from dspark_tui.session import Conversation
 from dspark_tui.widgets.fields import LineBox, TextBox
 
 

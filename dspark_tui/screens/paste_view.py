@@ -9,8 +9,8 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.pastes import Paste, drawn
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.pastes import Paste, drawn
 from dspark_tui.screens.text_sheet import TextSheet
 
 SHOWN, PIECE = 100_000, 1_000

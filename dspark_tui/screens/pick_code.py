@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
-from dspark_tui.code_blocks import CodeBlock
-from dspark_tui.foreign import drawable
+from dspark_tui.text.code_blocks import CodeBlock
+from dspark_tui.text.foreign import drawable
 
 
 class PickCode(ModalScreen[CodeBlock | None]):

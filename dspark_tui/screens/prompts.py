@@ -11,9 +11,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList
 
-from dspark_tui.foreign import drawable
-from dspark_tui.history import PromptSearch
+from dspark_tui.conversation.history import PromptSearch
 from dspark_tui.screens.form import Form
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.fields import LineBox
 
 SHOWN = 200

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dspark_tui.code_blocks import CodeBlock, code_blocks
 from dspark_tui.screens.desk import Desk
+from dspark_tui.text.code_blocks import CodeBlock, code_blocks
 from dspark_tui.widgets.transcript import Transcript
 
 

@@ -14,19 +14,26 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import Worker
 
-from dspark_tui.csv_export import export
-from dspark_tui.engines import Engines
-from dspark_tui.foreign import drawable
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.repeat_table import CSV_COLUMNS, csv_rows, entry, heading, progress, trouble
-from dspark_tui.repeats import Group, Repeats, groups, problems
-from dspark_tui.run import SEED_BITS
-from dspark_tui.session import Conversation
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.comparison.repeats import Group, Repeats, groups, problems
+from dspark_tui.conversation.run import SEED_BITS
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.engines.engines import Engines
+from dspark_tui.screens.csv_export import export
+from dspark_tui.screens.repeat_table import (
+    CSV_COLUMNS,
+    csv_rows,
+    entry,
+    heading,
+    progress,
+    trouble,
+)
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
-    from dspark_tui.client import EngineClient
+    from dspark_tui.engines.client import EngineClient
 
 PERIOD = 0.25
 LEAST, USUAL, MOST = 2, 5, 25

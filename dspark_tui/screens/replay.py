@@ -11,10 +11,10 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Static
 
-from dspark_tui.figures import BurstFigures
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.parts import grouped
-from dspark_tui.player import Player
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.figures import BurstFigures
+from dspark_tui.batch.parts import grouped
+from dspark_tui.batch.player import Player
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.key_lines import KeyLines
 

@@ -13,15 +13,15 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList
 
-from dspark_tui.foreign import drawable
-from dspark_tui.journal import Journal
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.form import Form
-from dspark_tui.store_rows import Hit, Listed
+from dspark_tui.storage.journal import Journal
+from dspark_tui.storage.rows import Hit, Listed
+from dspark_tui.storage.workspace import params_of
+from dspark_tui.storage.workspaces import Choice, Workspaces
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.fields import LineBox
-from dspark_tui.workspace import params_of
-from dspark_tui.workspaces import Choice, Workspaces
 
 SHOWN = 120
 """Characters of a text in the list."""

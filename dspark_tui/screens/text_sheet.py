@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.widgets.transcript import Transcript
 
 

@@ -10,14 +10,15 @@ from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
 from dspark_tui.actions import Context
-from dspark_tui.blind import engines_hidden, hidden
-from dspark_tui.engines import Engines
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.comparison.blind import engines_hidden, hidden
+from dspark_tui.conversation.pastes import COLLAPSE_OVER
+from dspark_tui.conversation.run import Run
+from dspark_tui.conversation.runs import Runs
+from dspark_tui.conversation.session import Conversation, TurnStatus
+from dspark_tui.engines.engines import Engines
+from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
-from dspark_tui.link import EngineLink
-from dspark_tui.pastes import COLLAPSE_OVER
-from dspark_tui.run import Run
-from dspark_tui.runs import Runs
 from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.composing import Composing
 from dspark_tui.screens.confirm import Confirm
@@ -27,7 +28,7 @@ from dspark_tui.screens.experimenting import Experimenting
 from dspark_tui.screens.exporting import Exporting
 from dspark_tui.screens.finding import Finding
 from dspark_tui.screens.keeping import Keeping
-from dspark_tui.session import Conversation, TurnStatus
+from dspark_tui.storage.workspaces import Opened, Workspaces
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
@@ -37,7 +38,6 @@ from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
-from dspark_tui.workspaces import Opened, Workspaces
 
 TEXT_PERIOD = 0.05
 """Seconds between two looks at what the runs brought."""

@@ -13,10 +13,10 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dspark_tui.batch_layout import layout, title
-from dspark_tui.glyphs import DEFAULT, Glyphs
-from dspark_tui.live import LiveState
-from dspark_tui.parts import STYLES, Row
+from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
+from dspark_tui.batch.layout import layout, title
+from dspark_tui.batch.live import LiveState
+from dspark_tui.batch.parts import STYLES, Row
 
 
 class Mode(StrEnum):

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.reasoning import CLOSE, OPEN, Piece, Splitter
-from dspark_tui.widgets.lightmark import Mark, Run
-from dspark_tui.widgets.lines import Kind, Line, PlainLine, SetLine
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.reasoning import CLOSE, OPEN, Piece, Splitter
+from dspark_tui.text.lightmark import Mark, Run
+from dspark_tui.text.lines import Kind, Line, PlainLine, SetLine
 from dspark_tui.widgets.text_rows import Change, TextRows
 
 ROWS_KEPT = 1_000

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
-from dspark_tui.foreign import harmless
-from dspark_tui.pastes import CHIP, Draft, Paste, Pastes, drawn
+from dspark_tui.conversation.pastes import CHIP, Draft, Paste, Pastes, drawn
+from dspark_tui.text.foreign import harmless
 from dspark_tui.widgets.fields import TextBox
 
 

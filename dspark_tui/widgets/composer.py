@@ -14,19 +14,19 @@ from textual.widgets.text_area import Edit, EditResult, Location
 from textual.worker import Worker
 
 from dspark_tui.actions import Context
-from dspark_tui.completion import (
+from dspark_tui.conversation.completion import (
     AttachError,
     Completion,
     complete_command,
     complete_path,
     read_attachment,
 )
-from dspark_tui.foreign import drawable
-from dspark_tui.history import Recall
+from dspark_tui.conversation.history import Recall
+from dspark_tui.conversation.pastes import Draft, Pastes
+from dspark_tui.conversation.session import Session, Target
+from dspark_tui.engines.token_count import TokenCount
 from dspark_tui.keymap import Keymap
-from dspark_tui.pastes import Draft, Pastes
-from dspark_tui.session import Session, Target
-from dspark_tui.token_count import TokenCount
+from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.chip_box import ChipBox
 from dspark_tui.widgets.keys import act_on_key
 

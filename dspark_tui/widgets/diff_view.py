@@ -10,10 +10,16 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from dspark_tui.compare import Diff
-from dspark_tui.diff_layout import SIDE_BY_SIDE_FROM, Mark, changed, side_by_side, unified
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.parts import Row
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.parts import Row
+from dspark_tui.comparison.compare import Diff
+from dspark_tui.comparison.diff_layout import (
+    SIDE_BY_SIDE_FROM,
+    Mark,
+    changed,
+    side_by_side,
+    unified,
+)
 
 
 class DiffView(ScrollView, can_focus=True):

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from dspark_tui.experiment import Inputs
-from dspark_tui.experiment_board import Entry, State
-from dspark_tui.foreign import drawable
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.parts import Part
-from dspark_tui.wrap import cut
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.parts import Part
+from dspark_tui.experiments.board import Entry, State
+from dspark_tui.experiments.experiment import Inputs
+from dspark_tui.text.foreign import drawable
+from dspark_tui.text.wrap import cut
 
 STYLES = (
     *("text", "dim", "rule", "heading", "waiting", "running", "answered", "refused"),

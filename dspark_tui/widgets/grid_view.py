@@ -14,10 +14,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from dspark_tui.experiment_board import Board, Entry, View
-from dspark_tui.glyphs import DEFAULT, Glyphs
+from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
+from dspark_tui.experiments.board import Board, Entry, View
+from dspark_tui.text.wrap import cut
 from dspark_tui.widgets.grid_row import STYLES, Plan, cell_parts, input_label
-from dspark_tui.wrap import cut
 
 LABELS_READ = 200
 """Rows whose labels decide how wide all labels are."""

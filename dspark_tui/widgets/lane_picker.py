@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual import events
 
 from dspark_tui.actions import Context
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.lanes import Lane
 from dspark_tui.keymap import Keymap
-from dspark_tui.lanes import Lane
 from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.keys import act_on_key
 

@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from dspark_tui.widgets.lightmark import Mark, Run
-from dspark_tui.widgets.lines import Line
+from dspark_tui.text.lightmark import Mark, Run
+from dspark_tui.text.lines import Line
 from dspark_tui.widgets.mark_styles import MarkStyles
 
 LINES_KEPT = 128

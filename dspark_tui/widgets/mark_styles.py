@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from textual.color import Color
 
-from dspark_tui.widgets.lightmark import Mark
+from dspark_tui.text.lightmark import Mark
 
 ROLES = {
     Mark.SIGN: "sign",

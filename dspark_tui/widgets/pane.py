@@ -12,14 +12,14 @@ from textual.content import Content
 from textual.message import Message
 
 from dspark_tui.actions import Context
-from dspark_tui.foreign import drawable
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.run import Run
+from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
+from dspark_tui.conversation.turns import Origin
 from dspark_tui.keymap import Keymap
-from dspark_tui.params import PaneParams
-from dspark_tui.run import Run
-from dspark_tui.session import Conversation, Turn, TurnStatus
+from dspark_tui.text.foreign import drawable
 from dspark_tui.textual_private import retitle_bottom
-from dspark_tui.turns import Origin
 from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.transcript import Transcript
 

@@ -8,9 +8,9 @@ from math import ceil
 
 from textual.containers import Container
 
-from dspark_tui.glyphs import Glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.keymap import Keymap
-from dspark_tui.session import Conversation, Session
 from dspark_tui.widgets.pane import Pane
 
 PANE_WIDTH = 38

@@ -8,11 +8,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
-from dspark_tui.batch_layout import PAUSED
-from dspark_tui.foreign import drawable
+from dspark_tui.batch.lane_table import slots_busy
+from dspark_tui.batch.layout import PAUSED
+from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
-from dspark_tui.lane_table import slots_busy
-from dspark_tui.link import EngineLink
+from dspark_tui.text.foreign import drawable
 from engine.events import EngineStatus, Phase, Progress
 
 STAGES = {

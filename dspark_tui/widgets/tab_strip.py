@@ -6,8 +6,8 @@ from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.session import Conversation, Session, TurnStatus
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.session import Conversation, Session, TurnStatus
 
 
 class TabStrip(Static):

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dspark_tui.widgets.lightmark import fence_after
-from dspark_tui.widgets.lines import Kind, Line, PlainLine
+from dspark_tui.text.lightmark import fence_after
+from dspark_tui.text.lines import Kind, Line, PlainLine
 
 USUAL_WIDTH = 80
 """Cells, until the real width is known: what is said by then may be long, and is wrapped again."""

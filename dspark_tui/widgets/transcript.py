@@ -16,13 +16,13 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.worker import Worker
 
-from dspark_tui.glyphs import DEFAULT, Glyphs
+from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
+from dspark_tui.text.lightmark import Mark
+from dspark_tui.text.wrap import cut
 from dspark_tui.widgets.chat_text import ChatText
-from dspark_tui.widgets.lightmark import Mark
 from dspark_tui.widgets.line_painter import LinePainter, highlighted
 from dspark_tui.widgets.mark_styles import MarkStyles
 from dspark_tui.widgets.typesetting import set_drafts
-from dspark_tui.wrap import cut
 
 RECALLED_ROWS = 1_000
 """Brought back at a time when the reader reaches the first line that is laid out."""

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from dspark_tui.text.lines import Line
 from dspark_tui.widgets.chat_text import Draft
-from dspark_tui.widgets.lines import Line
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def _set_batch(drafts: Sequence[Draft], width: int) -> list[SetDraft]:
 
 
 def _set(source: str, width: int) -> list[Line]:
-    from dspark_tui.markdown_lines import as_written, set_in_type  # not before the first paint
+    from dspark_tui.text.markdown_lines import as_written, set_in_type  # not before the first paint
 
     try:
         lines = set_in_type(source)

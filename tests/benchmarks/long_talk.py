@@ -10,11 +10,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from dspark_tui.address import Address, Server
 from dspark_tui.app import DsparkApp, Start
 from dspark_tui.config import Settings
-from dspark_tui.engines import Engines
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.engines.address import Address, Server
+from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
 from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.transcript import Transcript

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from dspark_tui.store import Store
-from dspark_tui.store_rows import PaneRow, Row, TurnRow, WorkspaceRow
+from dspark_tui.storage.rows import PaneRow, Row, TurnRow, WorkspaceRow
+from dspark_tui.storage.store import Store
 from tests.benchmarks.startup import first_paint, until_shown
 from tests.conftest import TEST_DATA
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dspark_tui import cli
-from dspark_tui.figures import burst_figures
+from dspark_tui.batch.figures import burst_figures
 from engine.proof.recording import read
 from engine.proof.report import Report
 from tests.e2e.workers import RunningWorker

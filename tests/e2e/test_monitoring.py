@@ -8,7 +8,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dspark_tui.remote import metrics_load, slots_load
+from dspark_tui.engines.remote import metrics_load, slots_load
 from engine.events import Admitted, Prefill
 from engine.server.metrics import Metrics
 from engine.types import Finish, FinishReason, Timings, Usage

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from dspark_tui import cli
-from dspark_tui.answer import Answer, aggregate, whole_characters
-from dspark_tui.live import Aggregate
-from dspark_tui.params import PaneParams
+from dspark_tui.batch.live import Aggregate
+from dspark_tui.conversation.answer import Answer, aggregate, whole_characters
+from dspark_tui.conversation.params import PaneParams
 from dspark_tui.paths import Paths
 from dspark_tui.plain import heading, show
 from tests.e2e.waiting import DEADLINE, wait_until

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from dspark_tui import cli
-from dspark_tui.answer import Answer
-from dspark_tui.chat_updates import ChatUpdate, Ended, Text
-from dspark_tui.client_errors import BusyError, ClientError, ConnectionLostError
-from dspark_tui.experiment import Cell
-from dspark_tui.experiment_run import run_cells
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.engines.chat_updates import ChatUpdate, Ended, Text
+from dspark_tui.engines.client_errors import BusyError, ClientError, ConnectionLostError
+from dspark_tui.experiments.experiment import Cell
+from dspark_tui.experiments.run import run_cells
 from engine.events import Admitted, Finished, Queued
 from engine.proof.recording import read
 from tests.e2e.waiting import DEADLINE, wait_until
@@ -168,7 +168,7 @@ async def test_a_cell_follows_as_soon_as_one_ends() -> None:
 async def test_what_broke_off_or_came_too_early_is_asked_again_from_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dspark_tui.experiment_run.RETRY_DELAYS", (0.0, 0.0))
+    monkeypatch.setattr("dspark_tui.experiments.run.RETRY_DELAYS", (0.0, 0.0))
     faltering = FalteringClient(ConnectionLostError("gone"), BusyError("loading"))
     ended = Counting()
     cells = [Cell(1, "p", "hi", {}, PaneParams())]
@@ -239,7 +239,7 @@ def test_an_engine_that_goes_away_for_good_ends_the_run_with_what_there_is(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dspark_tui.experiment_run.RETRY_DELAYS", (0.01,))
+    monkeypatch.setattr("dspark_tui.experiments.run.RETRY_DELAYS", (0.01,))
     experiment.write_text(EXPERIMENT.replace("'w9'", "'#die'"))
     out = tmp_path / "r.csv"
     with ScriptedServer(quick(slots=1)) as server:

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dspark_tui.figures import burst_figures
+from dspark_tui.batch.figures import burst_figures
 from engine.events import EngineStatus, Snapshot, Status
 from engine.proof.recording import read
 from engine.server import last_run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.figures import burst_figures
-from dspark_tui.live import LiveState
+from dspark_tui.batch.figures import burst_figures
+from dspark_tui.batch.live import LiveState
 from engine.events import Finished
 from engine.proof.recording import Recorder, RecordingError, read
 from engine.server.recording import recorded

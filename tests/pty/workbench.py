@@ -9,7 +9,8 @@ import argparse
 import shlex
 import sys
 
-from dspark_tui import cli, worker
+from dspark_tui import cli
+from dspark_tui.engines import worker
 
 
 def main() -> int:

@@ -16,20 +16,20 @@ import uvicorn
 from fastapi import FastAPI
 from textual.pilot import Pilot
 
-from dspark_tui.address import Address, Server
 from dspark_tui.app import DsparkApp, Start
-from dspark_tui.client import EngineClient
 from dspark_tui.config import Settings
-from dspark_tui.engines import Engines, Place, place_of
-from dspark_tui.link import EngineLink
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import Conversation, Turn
+from dspark_tui.engines.address import Address, Server
+from dspark_tui.engines.client import EngineClient
+from dspark_tui.engines.engines import Engines, Place, place_of
+from dspark_tui.engines.link import EngineLink
+from dspark_tui.engines.worker import Command
 from dspark_tui.paths import Paths
 from dspark_tui.screens.workbench import Workbench
-from dspark_tui.session import Conversation, Turn
+from dspark_tui.text.lines import Kind
 from dspark_tui.widgets.composer import Composer
-from dspark_tui.widgets.lines import Kind
 from dspark_tui.widgets.pane import Pane
-from dspark_tui.worker import Command
 from tests.tui.scripted_engine import Script, ScriptedServer
 
 DEADLINE = 30.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from textual.widgets import Input, OptionList, Static
 
-from dspark_tui.experiment_board import Board, State
+from dspark_tui.experiments.board import Board, State
 from dspark_tui.screens.experiment import ExperimentForm
 from dspark_tui.screens.experiment_grid import ExperimentGrid
 from dspark_tui.widgets.grid_view import GridView

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
-from dspark_tui.roles import role_variables
-from dspark_tui.theming import load_themes
+from dspark_tui.appearance.roles import role_variables
+from dspark_tui.appearance.theming import load_themes
 
 
 class Stage(App[None]):

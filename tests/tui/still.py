@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from dspark_tui.address import Address, Server
 from dspark_tui.app import DsparkApp, Start
-from dspark_tui.chat_updates import Accepted, ChatUpdate, Ended, Text
 from dspark_tui.config import Settings
-from dspark_tui.engines import Engines
-from dspark_tui.link import EngineLink
+from dspark_tui.engines.address import Address, Server
+from dspark_tui.engines.chat_updates import Accepted, ChatUpdate, Ended, Text
+from dspark_tui.engines.engines import Engines
+from dspark_tui.engines.link import EngineLink
+from dspark_tui.engines.token_count import TokenCount
 from dspark_tui.paths import Paths
-from dspark_tui.token_count import TokenCount
 from engine.events import Event, Snapshot, Status
 from tests.tui.burst import NOW, START, STEP, Life
 from tests.tui.conftest import Bench
@@ -136,7 +136,7 @@ async def still(
 ) -> AsyncIterator[StillBench]:
     """The workbench once all of that was said."""
     clock = Clock()
-    monkeypatch.setattr("dspark_tui.run.time", clock)
+    monkeypatch.setattr("dspark_tui.conversation.run.time", clock)
     engines = StillEngines(events, StillClient(said))
     app = DsparkApp(Start(settings or Settings(), paths), engines)
     try:

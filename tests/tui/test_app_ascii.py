@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from dspark_tui.params import PaneParams
-from dspark_tui.session import TurnStatus
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import TurnStatus
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
 
 LONG = PaneParams(name="a name that is too long for any title", max_tokens=20, system="s" * 90)

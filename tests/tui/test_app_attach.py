@@ -9,8 +9,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from dspark_tui import client
-from dspark_tui.session import TurnStatus
+from dspark_tui.conversation.session import TurnStatus
+from dspark_tui.engines import client
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
 from tests.tui.scripted_engine import ScriptedServer
 from tests.tui.test_app_engines import status

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dspark_tui.config import Settings
-from dspark_tui.params import PaneParams
-from dspark_tui.session import TurnStatus
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.textual_private import PasteParser
 from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
 

@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 
 from dspark_tui.config import Settings
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.votes import Vote
 from dspark_tui.screens.broadcast import BroadcastFigures
 from dspark_tui.screens.compare import Compare
 from dspark_tui.screens.repeat import Repeat
-from dspark_tui.votes import Vote
 from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.diff_view import DiffView

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.screens.ask import Answer
-from dspark_tui.session import TurnStatus
 from tests.tui.conftest import OpenBench, Requests, panes, slow
 
 

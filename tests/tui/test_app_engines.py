@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.address import Address, Server
 from dspark_tui.config import Settings
-from dspark_tui.engine_entries import EngineEntry
-from dspark_tui.engines import Engines, NoEngineError, place_of
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import TurnStatus
+from dspark_tui.engines.address import Address, Server
+from dspark_tui.engines.engines import Engines, NoEngineError, place_of
+from dspark_tui.engines.entries import EngineEntry
 from dspark_tui.paths import Paths
-from dspark_tui.session import TurnStatus
 from dspark_tui.widgets.status_bar import StatusBar
 from tests.tui.conftest import Bench, OpenBench, fast
 from tests.tui.scripted_engine import ScriptedServer

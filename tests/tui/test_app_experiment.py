@@ -9,11 +9,11 @@ import pytest
 from textual.widgets import Static
 
 from dspark_tui import cli
-from dspark_tui.answer import Answer
-from dspark_tui.experiment_board import State
-from dspark_tui.experiment_file import load
-from dspark_tui.experiment_rows import RowMaker, columns_of
-from dspark_tui.result_table import ResultTable
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.experiments.board import State
+from dspark_tui.experiments.file import load
+from dspark_tui.experiments.result_table import ResultTable
+from dspark_tui.experiments.rows import RowMaker, columns_of
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.experiment import ExperimentForm
 from dspark_tui.screens.experiment_grid import ExperimentGrid

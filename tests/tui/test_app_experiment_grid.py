@@ -12,14 +12,14 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from dspark_tui.answer import Answer
-from dspark_tui.experiment import Experiment, Prompt
-from dspark_tui.experiment_board import Board, Entry, View
-from dspark_tui.experiment_file import load
-from dspark_tui.experiment_rows import RATING, RowMaker, columns_of
-from dspark_tui.params import PaneParams
-from dspark_tui.parts import Part
-from dspark_tui.result_table import ResultTable
+from dspark_tui.batch.parts import Part
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.experiments.board import Board, Entry, View
+from dspark_tui.experiments.experiment import Experiment, Prompt
+from dspark_tui.experiments.file import load
+from dspark_tui.experiments.result_table import ResultTable
+from dspark_tui.experiments.rows import RATING, RowMaker, columns_of
 from dspark_tui.screens.cell import CellScreen
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.experiment_grid import ExperimentGrid

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from dspark_tui.appearance.glyphs import DEFAULT
+from dspark_tui.appearance.theming import load_themes
+from dspark_tui.batch.figures import burst_figures
+from dspark_tui.batch.player import Player
 from dspark_tui.config import Settings
-from dspark_tui.figures import burst_figures
-from dspark_tui.glyphs import DEFAULT
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import Target
 from dspark_tui.paths import Paths
-from dspark_tui.player import Player
 from dspark_tui.replay_app import ReplayApp
 from dspark_tui.screens.compare import Compare
-from dspark_tui.session import Target
-from dspark_tui.theming import load_themes
 from dspark_tui.widgets.diff_view import DiffView
 from engine.events import EngineStatus, Event, Prefill, Progress, Status
 from engine.types import FinishReason

@@ -11,7 +11,7 @@ import httpx
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
-from dspark_tui.session import TurnStatus
+from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.key_bar import KeyBar
 from engine.events import Capability, Phase

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from textual import events
 
-from dspark_tui.pastes import CHIP, FIRST, Draft
+from dspark_tui.conversation.pastes import CHIP, FIRST, Draft
 from dspark_tui.screens.paste_view import PasteView
 from dspark_tui.widgets.transcript import Transcript
 from tests.tui.conftest import Bench, OpenBench, panes

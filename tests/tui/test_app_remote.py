@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from dspark_tui.engine_entries import EngineEntry
-from dspark_tui.session import TurnStatus
+from dspark_tui.conversation.session import TurnStatus
+from dspark_tui.engines.entries import EngineEntry
 from engine.events import Load
 from tests.tui.conftest import Bench, OpenBench, panes
 from tests.tui.foreign_server import VLLM, ForeignServer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dspark_tui import glyphs
+from dspark_tui.appearance import glyphs
 from tests.tui.conftest import Bench, OpenBench, panes, slow
 from tests.tui.stage import lines
 

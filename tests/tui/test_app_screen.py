@@ -8,11 +8,11 @@ from textual.widgets._toast import Toast
 
 from dspark_tui.actions import ACTIONS
 from dspark_tui.config import Settings
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.help import Help, KeyTable
 from dspark_tui.screens.params import ParamsForm
-from dspark_tui.session import TurnStatus
 from dspark_tui.state import UiState
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.key_bar import KeyBar

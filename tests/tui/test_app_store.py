@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dspark_tui.config import Settings
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import Target, TurnStatus
 from dspark_tui.paths import Paths
-from dspark_tui.session import Target, TurnStatus
 from dspark_tui.widgets.status_bar import StatusBar
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from dspark_tui.session import TurnStatus
+from dspark_tui.conversation.session import TurnStatus
+from dspark_tui.engines.worker import Command, WorkerPhase
 from dspark_tui.widgets.status_bar import StatusBar
-from dspark_tui.worker import Command, WorkerPhase
 from tests.tui.conftest import Bench, OpenBench, panes
 
 

@@ -8,7 +8,7 @@ import pytest
 from textual.color import Color
 
 from dspark_tui.config import Settings
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
 from dspark_tui.paths import Paths
 from tests.tui.conftest import Bench, OpenBench, panes
 

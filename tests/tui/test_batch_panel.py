@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from wcwidth import wcswidth
 
-from dspark_tui import glyphs
-from dspark_tui.batch_layout import layout, title
-from dspark_tui.glyphs import DEFAULT, Glyphs
-from dspark_tui.live import VIEW, LiveState
-from dspark_tui.parts import row_cells
+from dspark_tui.appearance import glyphs
+from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
+from dspark_tui.batch.layout import layout, title
+from dspark_tui.batch.live import VIEW, LiveState
+from dspark_tui.batch.parts import row_cells
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from engine.events import (
     Admitted,

@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from dspark_tui.address import Address
-from dspark_tui.chat_updates import Accepted, Ended, Text
-from dspark_tui.client import Disconnected, EngineClient
-from dspark_tui.client_errors import ClientError, ConnectionLostError, NoEventsError
+from dspark_tui.engines.address import Address
+from dspark_tui.engines.chat_updates import Accepted, Ended, Text
+from dspark_tui.engines.client import Disconnected, EngineClient
+from dspark_tui.engines.client_errors import ClientError, ConnectionLostError, NoEventsError
 from engine.events import Finished, Snapshot, Step
 from tests.tui.conftest import fast
 from tests.tui.scripted_engine import ScriptedServer

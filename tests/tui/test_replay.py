@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from dspark_tui import cli
+from dspark_tui.batch.figures import burst_figures
+from dspark_tui.batch.player import Player
 from dspark_tui.config import Settings
-from dspark_tui.figures import burst_figures
 from dspark_tui.paths import Paths
-from dspark_tui.player import Player
 from dspark_tui.replay_app import ReplayApp
 from dspark_tui.widgets.batch_panel import BatchPanel
 from engine.events import Event

@@ -13,10 +13,11 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from wcwidth import wcswidth
 
-from dspark_tui import glyphs, markdown_lines
+from dspark_tui.appearance import glyphs
+from dspark_tui.text import markdown_lines
+from dspark_tui.text.lines import Line, PlainLine
 from dspark_tui.widgets import chat_text, transcript
 from dspark_tui.widgets.line_painter import LinePainter
-from dspark_tui.widgets.lines import Line, PlainLine
 from dspark_tui.widgets.transcript import Transcript
 from tests.tui.stage import Stage, lines
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import worker
-from dspark_tui.worker import (
+from dspark_tui.engines import worker
+from dspark_tui.engines.worker import (
     Command,
     Worker,
     WorkerPhase,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dspark_tui.broadcast_memory import remembered
-from dspark_tui.params import PaneParams
-from dspark_tui.request_record import RequestRecord
-from dspark_tui.session import Conversation, Session, TurnStatus
-from dspark_tui.votes import Vote
+from dspark_tui.comparison.broadcast_memory import remembered
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.session import Conversation, Session, TurnStatus
+from dspark_tui.conversation.votes import Vote
 
 
 def answered(pane: Conversation, prompt: str, sent: float) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.blind import hidden, hide, reveal
-from dspark_tui.broadcast_table import CSV_COLUMNS, csv_rows, table
-from dspark_tui.broadcasts import Broadcast, Broadcasts
-from dspark_tui.csv_export import write_csv
-from dspark_tui.params import PaneParams
-from dspark_tui.request_record import RequestRecord
-from dspark_tui.session import Conversation, Session, Turn, TurnStatus
-from dspark_tui.votes import Score, Vote, tally
+from dspark_tui.comparison.blind import hidden, hide, reveal
+from dspark_tui.comparison.broadcasts import Broadcast, Broadcasts
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.session import Conversation, Session, Turn, TurnStatus
+from dspark_tui.conversation.votes import Score, Vote, tally
+from dspark_tui.screens.broadcast_table import CSV_COLUMNS, csv_rows, table
+from dspark_tui.screens.csv_export import write_csv
 from engine.proof.shape import Solo
 from engine.proof.verdict import Name
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dspark_tui import __version__, cli, config, terminal
-from dspark_tui.params import PaneParams
+from dspark_tui.conversation.params import PaneParams
 
 HEAVY = ("textual", "rich", "httpx", "mlx", "mlx_lm", "transformers", "fastapi", "numpy")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dspark_tui.code_blocks import CodeBlock, code_blocks
+from dspark_tui.text.code_blocks import CodeBlock, code_blocks
 
 
 @pytest.mark.parametrize(

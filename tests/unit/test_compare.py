@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dspark_tui.compare import Counts, compare, words
-from dspark_tui.diff_layout import Mark, changed, side_by_side, unified
-from dspark_tui.parts import Row
+from dspark_tui.batch.parts import Row
+from dspark_tui.comparison.compare import Counts, compare, words
+from dspark_tui.comparison.diff_layout import Mark, changed, side_by_side, unified
 
 TEXTS = st.lists(st.sampled_from(["red", "fox", "don't", " ", "\n", ",", "水", "滴", "\t", "é"]))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.completion import (
+from dspark_tui.conversation.completion import (
     AttachError,
     Completion,
     UnknownCommandError,

@@ -9,7 +9,7 @@ import pytest
 from dspark_tui import cli, config
 from dspark_tui.actions import ACTIONS, Context
 from dspark_tui.config import Settings
-from dspark_tui.params import FIELDS, PaneParams
+from dspark_tui.conversation.params import FIELDS, PaneParams
 from dspark_tui.paths import Paths
 from dspark_tui.state import UiState
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.drafting import Drafting
+from dspark_tui.engines.drafting import Drafting
 from engine.drafters.base import NONE, Draft
 from engine.drafters.cost import VerifyCosts, choose
 from engine.drafters.estimate import Estimate, Promises

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dspark_tui import cli, config
-from dspark_tui.engine_entries import EngineEntry
+from dspark_tui.engines.entries import EngineEntry
 from dspark_tui.paths import Paths
 
 FULL = """\

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.assertions import Assertion, Demand
-from dspark_tui.experiment import Cell, Experiment, Prompt
-from dspark_tui.experiment_file import load
-from dspark_tui.params import PaneParams
-from dspark_tui.template import filled
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.experiments.assertions import Assertion, Demand
+from dspark_tui.experiments.experiment import Cell, Experiment, Prompt
+from dspark_tui.experiments.file import load
+from dspark_tui.experiments.template import filled
 from dspark_tui.toml_source import FileError
 
 Written = Callable[..., Path]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dspark_tui.answer import Answer
-from dspark_tui.assertions import Assertion, Demand
-from dspark_tui.experiment import Experiment, Prompt
-from dspark_tui.experiment_board import Board, Order, State, View
-from dspark_tui.experiment_rows import RATING, RowMaker
-from dspark_tui.glyphs import ASCII, DEFAULT
-from dspark_tui.params import PaneParams
+from dspark_tui.appearance.glyphs import ASCII, DEFAULT
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.experiments.assertions import Assertion, Demand
+from dspark_tui.experiments.board import Board, Order, State, View
+from dspark_tui.experiments.experiment import Experiment, Prompt
+from dspark_tui.experiments.rows import RATING, RowMaker
 from dspark_tui.widgets.grid_row import Plan, cell_parts, input_label
 
 WORDS = ("one", "two", "three")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.experiment_draft import from_draft
-from dspark_tui.experiment_file import load
-from dspark_tui.experiment_paths import candidates, completed
-from dspark_tui.params import PaneParams
-from dspark_tui.session import Conversation
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.experiments.draft import from_draft
+from dspark_tui.experiments.file import load
+from dspark_tui.experiments.paths import candidates, completed
 from dspark_tui.toml_source import FileError
 
 PANES = (

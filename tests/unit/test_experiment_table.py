@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspark_tui.answer import Answer
-from dspark_tui.assertions import Assertion, Demand
-from dspark_tui.experiment import Experiment, Prompt
-from dspark_tui.experiment_rows import RowMaker, columns_of
-from dspark_tui.params import PaneParams
-from dspark_tui.result_table import FORMATS, KEY, ResultError, ResultTable, Row
+from dspark_tui.conversation.answer import Answer
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.experiments.assertions import Assertion, Demand
+from dspark_tui.experiments.experiment import Experiment, Prompt
+from dspark_tui.experiments.result_table import FORMATS, KEY, ResultError, ResultTable, Row
+from dspark_tui.experiments.rows import RowMaker, columns_of
 
 SUFFIXES = list(FORMATS)
 COLUMNS = ("cell", "text", KEY)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.export import ExportError, messages_text, requests_text, write
-from dspark_tui.params import PaneParams
-from dspark_tui.request_record import RequestRecord
-from dspark_tui.session import Conversation, TurnStatus
-from dspark_tui.turns import Origin
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.session import Conversation, TurnStatus
+from dspark_tui.conversation.turns import Origin
+from dspark_tui.storage.export import ExportError, messages_text, requests_text, write
 
 ODD = "=1+1\n\"quoted\", 'and'\r\n\ttab | pipe ; 光 👩‍👩‍👧 \u202e \x1b[31m\n\nend "
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dspark_tui.figures import burst_figures
+from dspark_tui.batch.figures import burst_figures
 from engine.events import Admitted, Event, Finished, FirstToken, Queued, Step
 from engine.proof.verdict import Name
 from engine.state import EngineState

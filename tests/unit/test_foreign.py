@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspark_tui.foreign import drawable, harmless
+from dspark_tui.text.foreign import drawable, harmless
 
 FAMILY = "👩\u200d👩\u200d👧 👍🏽 ❤️"
 

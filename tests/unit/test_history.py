@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dspark_tui.history import PromptSearch, Recall
-from dspark_tui.params import PaneParams
-from dspark_tui.pastes import Draft
-from dspark_tui.session import Session
+from dspark_tui.conversation.history import PromptSearch, Recall
+from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.pastes import Draft
+from dspark_tui.conversation.session import Session
 
 DRAFT = Draft("half", caret=(0, 2))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dspark_tui.judged import baseline, verdict
-from dspark_tui.lanes import Lane
+from dspark_tui.batch.judged import baseline, verdict
+from dspark_tui.batch.lanes import Lane
 from engine.events import Phase, RequestState
 from engine.proof.shape import Solo
 from engine.proof.verdict import Name, Verdict

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from dspark_tui.lanes import Axis, Cell, Lane, Span, SpanKind, lane_cells
+from dspark_tui.batch.lanes import Axis, Cell, Lane, Span, SpanKind, lane_cells
 from engine.events import Phase, RequestState
 from engine.types import FinishReason
 

@@ -18,31 +18,11 @@ UI_MAY_IMPORT = (
 )
 """Values, and what is computed from them alone."""
 UI_COMMANDS = ROOT / "dspark_tui" / "commands"
-PURE = (
-    "actions",
-    "assertions",
-    "config",
-    "experiment",
-    "experiment_board",
-    "experiment_draft",
-    "figures",
-    "judged",
-    "lanes",
-    "live",
-    "params",
-    "paths",
-    "player",
-    "request_record",
-    "session",
-    "state",
-    "store",
-    "store_rows",
-    "store_schema",
-    "turns",
-    "wrap",
-    "widths",
-    "workspace",
+SCREENLESS = (
+    *("batch", "comparison", "conversation", "engines", "experiments", "storage", "text"),
+    *("actions", "config", "keymap", "oneshot", "paths", "state"),
 )
+"""Packages and modules that know no screen: what they say can be shown by anything."""
 
 
 def imports(file: Path) -> Iterator[str]:
@@ -61,7 +41,8 @@ def within(module: str, packages: tuple[str, ...]) -> bool:
 
 
 def files(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+    place = ROOT / package
+    return sorted(place.rglob("*.py")) or [place.with_suffix(".py")]
 
 
 @pytest.mark.parametrize("file", files("engine"), ids=lambda f: str(f.relative_to(ROOT)))
@@ -80,15 +61,18 @@ def test_the_workbench_reaches_the_engine_by_its_protocol_only(file: Path) -> No
     assert not [m for m in imports(file) if within(m, MODEL_LIBRARIES)]
 
 
-@pytest.mark.parametrize("name", PURE)
-def test_plain_state_needs_no_textual(name: str) -> None:
-    file = ROOT / "dspark_tui" / f"{name}.py"
+@pytest.mark.parametrize(
+    "file",
+    [file for name in SCREENLESS for file in files(f"dspark_tui/{name}")],
+    ids=lambda f: str(f.relative_to(ROOT)),
+)
+def test_what_is_no_screen_needs_no_textual(file: Path) -> None:
     assert not [m for m in imports(file) if within(m, ("textual", "rich.console"))]
 
 
 def test_the_running_workbench_has_loaded_no_model_library() -> None:
     code = (
-        "import sys, dspark_tui.app, dspark_tui.client, dspark_tui.screens.params\n"
+        "import sys, dspark_tui.app, dspark_tui.engines.client, dspark_tui.screens.params\n"
         f"print([m for m in {MODEL_LIBRARIES!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspark_tui.widgets.lightmark import Fence, Mark, fence_after, hang, runs
+from dspark_tui.text.lightmark import Fence, Mark, fence_after, hang, runs
 
 
 def marked(line: str, fence: Fence | None = None) -> list[tuple[str, str]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dspark_tui.engine_clock import EngineClock
-from dspark_tui.lanes import Span, SpanKind
-from dspark_tui.live import LiveState
-from dspark_tui.widths import WIDTH_SECONDS, WidthHistory, WidthSample
+from dspark_tui.batch.lanes import Span, SpanKind
+from dspark_tui.batch.live import LiveState
+from dspark_tui.batch.widths import WIDTH_SECONDS, WidthHistory, WidthSample
+from dspark_tui.engines.engine_clock import EngineClock
 from engine.events import Admitted, Event, Finished, FirstToken, Prefill, Queued, Step, Waiting
 from engine.events import Warning as EngineWarning
 from engine.state import FINISHED_KEPT

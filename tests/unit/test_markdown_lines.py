@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dspark_tui.markdown_code import LONGEST_LINE
-from dspark_tui.markdown_lines import set_in_type
-from dspark_tui.widgets.lightmark import Mark
-from dspark_tui.widgets.lines import Line
+from dspark_tui.text.lightmark import Mark
+from dspark_tui.text.lines import Line
+from dspark_tui.text.markdown_code import LONGEST_LINE
+from dspark_tui.text.markdown_lines import set_in_type
 
 
 def rows(source: str, width: int = 40) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspark_tui.pastes import Draft, Paste, Pastes, drawn
+from dspark_tui.conversation.pastes import Draft, Paste, Pastes, drawn
 
 LARGE = "x" * 2_001
 TEXTS = st.text(st.characters() | st.sampled_from("\n\U00100001\U0010fffd"), max_size=120)

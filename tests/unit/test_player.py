@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dspark_tui import player as module
-from dspark_tui.batch_layout import layout
-from dspark_tui.glyphs import DEFAULT
-from dspark_tui.live import LiveState
-from dspark_tui.player import FASTEST, SLOWEST, Player
+from dspark_tui.appearance.glyphs import DEFAULT
+from dspark_tui.batch import player as module
+from dspark_tui.batch.layout import layout
+from dspark_tui.batch.live import LiveState
+from dspark_tui.batch.player import FASTEST, SLOWEST, Player
 from tests.tui.burst import START, burst
 
 LENGTH = 14.5

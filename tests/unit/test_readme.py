@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import cli, config, experiment_file
+from dspark_tui import cli, config
 from dspark_tui.actions import key_table
-from dspark_tui.theming import load_themes
+from dspark_tui.appearance.theming import load_themes
+from dspark_tui.experiments import file as experiment_file
 from tests.benchmarks.__main__ import BENCHMARKS
 
 README = Path(__file__).resolve().parents[2] / "README.md"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspark_tui.reasoning import Part, Splitter, answer_of
+from dspark_tui.conversation.reasoning import Part, Splitter, answer_of
 
 
 def split(pieces: list[str]) -> tuple[str, str]:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from dspark_tui.lane_table import load_in_words
-from dspark_tui.remote import metrics_load, slots_load
+from dspark_tui.batch.lane_table import load_in_words
+from dspark_tui.engines.remote import metrics_load, slots_load
 from engine.events import Load
 
 VLLM = """\

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dspark_tui.params import SEED_BITS, PaneParams
-from dspark_tui.repeats import Attempt, Repeats, agreement, groups, problems
-from dspark_tui.session import Conversation, TurnStatus
+from dspark_tui.comparison.repeats import Attempt, Repeats, agreement, groups, problems
+from dspark_tui.conversation.params import SEED_BITS, PaneParams
+from dspark_tui.conversation.session import Conversation, TurnStatus
 
 DRAWN = 1000
 

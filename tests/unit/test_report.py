@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from dspark_tui.appearance.glyphs import ASCII, DEFAULT
 from dspark_tui.commands.bench import exit_code
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_text import report_rows
-from dspark_tui.glyphs import ASCII, DEFAULT
 from engine.proof.notes import Circumstances
 from engine.proof.probes import Examination, Kind, Plan, Round
 from engine.proof.report import Report

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dspark_tui.figures import BurstFigures, burst_figures
+from dspark_tui.batch.figures import BurstFigures, burst_figures
 from engine.events import Admitted, Event, Finished, FirstToken, Queued, Step
 from engine.proof.verdict import Name
 from engine.types import FinishReason

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dspark_tui.params import FIELDS, PaneParams, ParamError, updated
-from dspark_tui.request_record import RequestRecord
-from dspark_tui.session import Conversation, Session, Target, TurnStatus
-from dspark_tui.turns import Origin
+from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
+from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.session import Conversation, Session, Target, TurnStatus
+from dspark_tui.conversation.turns import Origin
 
 
 def answered(pane: Conversation, prompt: str, answer: str, status: TurnStatus) -> None:

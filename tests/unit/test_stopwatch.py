@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from dspark_tui.chat_updates import Accepted, ChatUpdate, Ended, Text
-from dspark_tui.client_errors import ClientError
-from dspark_tui.lanes import SpanKind
-from dspark_tui.live import VIEW, LiveState
-from dspark_tui.stopwatch import Stopwatch
+from dspark_tui.batch.lanes import SpanKind
+from dspark_tui.batch.live import VIEW, LiveState
+from dspark_tui.engines.chat_updates import Accepted, ChatUpdate, Ended, Text
+from dspark_tui.engines.client_errors import ClientError
+from dspark_tui.engines.stopwatch import Stopwatch
 from engine.events import Capability, Event, Finished, FirstToken, Queued, Step
 from engine.types import FinishReason
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import store_schema
-from dspark_tui.store import Store
-from dspark_tui.store_rows import PaneRow, RequestRow, Row, TurnRow, WorkspaceRow
+from dspark_tui.storage import schema as store_schema
+from dspark_tui.storage.rows import PaneRow, RequestRow, Row, TurnRow, WorkspaceRow
+from dspark_tui.storage.store import Store
 
 SECRET = "xylophone-heist-4711"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.saver import Saver
-from dspark_tui.store import Store
-from dspark_tui.store_rows import Row, WorkspaceRow
-from dspark_tui.workspaces import Lock
+from dspark_tui.storage.rows import Row, WorkspaceRow
+from dspark_tui.storage.saver import Saver
+from dspark_tui.storage.store import Store
+from dspark_tui.storage.workspaces import Lock
 
 
 @pytest.fixture

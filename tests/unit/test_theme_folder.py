@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dspark_tui.theme_folder import ThemeFolder
+from dspark_tui.appearance.theme_folder import ThemeFolder
 
 
 def write(file: Path, text: str, time: int) -> None:

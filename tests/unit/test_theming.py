@@ -10,11 +10,11 @@ import pytest
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from dspark_tui import glyphs
-from dspark_tui.glyphs import Glyphs
-from dspark_tui.lanes import Cell
-from dspark_tui.roles import MARKDOWN, ROLES, palette_of, role_variables
-from dspark_tui.theming import contrast, load_theme, load_themes, shipped_themes
+from dspark_tui.appearance import glyphs
+from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.appearance.roles import MARKDOWN, ROLES, palette_of, role_variables
+from dspark_tui.appearance.theming import contrast, load_theme, load_themes, shipped_themes
+from dspark_tui.batch.lanes import Cell
 
 SIGNALS = ("primary", "secondary", "accent", "success", "warning", "error")
 GOOD = 'schema = 1\nname = "mine"\n[palette]\nprimary = "#7aa2f7"\n'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dspark_tui.token_count import TokenCount
+from dspark_tui.engines.token_count import TokenCount
 
 
 @pytest.mark.parametrize(

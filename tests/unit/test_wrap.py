@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from wcwidth import wcwidth
 
-from dspark_tui.foreign import drawable
-from dspark_tui.wrap import cut, wrap
+from dspark_tui.text.foreign import drawable
+from dspark_tui.text.wrap import cut, wrap
 
 
 def rows(text: str, width: int, hang: int = 0) -> list[str]:

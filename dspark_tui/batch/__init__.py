@@ -1,0 +1,1 @@
+"""The batch as its events tell it, and as rows to draw. Pure."""

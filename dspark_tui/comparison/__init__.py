@@ -1,0 +1,1 @@
+"""Answers set side by side: differences, votes, broadcasts, repeats."""

@@ -1,0 +1,1 @@
+"""Panes, what is said in them, and what is on its way."""

@@ -1,0 +1,71 @@
+"""A prompt and its answer: one node of a conversation's tree. Plain state."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dspark_tui.conversation.request_record import RequestRecord
+
+RANDOM_BITS = 12
+
+
+def new_id() -> int:
+    """A 63-bit number no other process gives out; later ones are larger."""
+    return time.time_ns() >> RANDOM_BITS << RANDOM_BITS | secrets.randbits(RANDOM_BITS)
+
+
+class TurnStatus(StrEnum):
+    WAITING = "waiting"  # not sent yet: the engine is not ready
+    SENT = "sent"  # the engine has it; no text so far
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"  # by the person
+    INTERRUPTED = "interrupted"  # the engine, the connection or the workbench went away
+    FAILED = "failed"  # the engine refused or gave up on it; `problem` says why
+
+    @property
+    def over(self) -> bool:
+        return self not in (TurnStatus.WAITING, TurnStatus.SENT, TurnStatus.RUNNING)
+
+
+class Origin(StrEnum):
+    """What a turn changes against the sibling it was made from."""
+
+    SENT = ""  # nothing: it is the first one
+    EDITED = "edited"
+    NEW_SEED = "new seed"
+    SAME_SEED = "same seed"
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A prompt and its answer, complete or not. Siblings have the same parent.
+
+    seed: what it was sent with, None where the server drew one. requests: one, and one more for
+    each time the answer was continued.
+    """
+
+    prompt: str
+    answer: str = ""
+    status: TurnStatus = TurnStatus.WAITING
+    problem: str = ""
+    parent: Turn | None = field(default=None, repr=False)
+    origin: Origin = Origin.SENT
+    seed: int | None = None
+    id: int = field(default_factory=new_id)
+    children: list[Turn] = field(default_factory=list, repr=False)
+    requests: list[RequestRecord] = field(default_factory=list, repr=False)
+
+    @property
+    def cut_off(self) -> bool:
+        """Did the answer end at the token limit?"""
+        return bool(self.requests) and self.requests[-1].reason == "length"
+
+    @property
+    def can_go_on(self) -> bool:
+        """Is there an answer that was not finished by the model itself?"""
+        return self.status.over and bool(self.answer) and (self.status is not TurnStatus.DONE
+                                                           or self.cut_off)  # fmt: skip

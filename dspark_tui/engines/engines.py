@@ -1,0 +1,125 @@
+"""The engines panes are bound to: where each one is, and a link to it once a pane needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection
+
+from dspark_tui.config import Settings
+from dspark_tui.engines.address import Address, Server
+from dspark_tui.engines.entries import EngineEntry, engine_problem
+from dspark_tui.engines.link import EngineLink
+from dspark_tui.engines.worker import Command, engine_command
+from dspark_tui.paths import Paths
+from engine.events import EngineStatus, Status
+
+Place = Server | Command
+
+
+class NoEngineError(ValueError):
+    """There is no engine of that name, or it can't be asked. `str()` is one line."""
+
+
+def place_of(name: str, settings: Settings, paths: Paths) -> Place:
+    """Where the engine of that name is, "" being the usual one. Raises NoEngineError."""
+    if name:
+        return _place_of_entry(name, settings, paths)
+    if settings.attach:
+        return Server(Address.parse(settings.attach), settings.api_key)
+    return engine_command(
+        *(settings.model, settings.max_batch, settings.precision, paths.engine_log),
+        drafting=settings.drafting,
+    )
+
+
+def _place_of_entry(name: str, settings: Settings, paths: Paths) -> Place:
+    if problem := engine_problem(name, settings.engines):
+        raise NoEngineError(f"engine {problem}")
+    entry = settings.engines[name]
+    if entry.url:
+        address = Address.parse(entry.url)
+        return Server(address, _api_key(name, entry), entry.model or None, entry.headers)
+    log = paths.engine_log.with_name(f"engine-{name}.log")
+    return engine_command(
+        entry.model, entry.max_batch, entry.precision, log, drafting=entry.drafting
+    )
+
+
+def _api_key(name: str, entry: EngineEntry) -> str | None:
+    if not entry.api_key_env:
+        return None
+    key = os.environ.get(entry.api_key_env)
+    if not key:
+        raise NoEngineError(f"{name}'s key is missing: {entry.api_key_env} is not set")
+    return key
+
+
+class Engines:
+    """`start` once the first frame is on screen, `close` before the loop ends.
+
+    on_change: called whenever the condition of any of them changed.
+    """
+
+    def __init__(self, place_of: Callable[[str], Place], names: Collection[str] = ()) -> None:
+        """place_of: where the engine of a name is; raises NoEngineError. names: those panes can be
+        bound to besides the usual one's, ""."""
+        self.names = names
+        self.on_change: Callable[[], None] = lambda: None
+        self._place_of = place_of
+        self._links: dict[str, EngineLink] = {}
+        self._started = False
+        self._starting: set[asyncio.Task[None]] = set()
+
+    def of(self, name: str) -> EngineLink:
+        """The link to the engine of that name; the first call for it starts it."""
+        if name not in self._links:
+            link = self._links[name] = self._new_link(name)
+            link.on_change = self._changed
+            if self._started:
+                self._start(link)
+        return self._links[name]
+
+    def start(self) -> None:
+        self._started = True
+        for link in self._links.values():
+            self._start(link)
+
+    async def close(self) -> None:
+        for task in self._starting:
+            task.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+    def _new_link(self, name: str) -> EngineLink:
+        try:
+            return EngineLink(self._place_of(name), name)
+        except NoEngineError as error:
+            return MissingLink(name, str(error))
+
+    def _start(self, link: EngineLink) -> None:
+        task = asyncio.create_task(link.start(), name=f"engine {link.name}")
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    def _changed(self) -> None:
+        self.on_change()
+
+
+class MissingLink(EngineLink):
+    """Stands for an engine that can't be had, so that a pane bound to it says so and keeps it."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(lambda _: [], name)
+        self.problem = problem
+        self.live.apply(Status(0.0, EngineStatus.FAILED, error=problem))
+
+    @property
+    def failed(self) -> bool:
+        return True
+
+    async def start(self) -> None:
+        self.on_change()
+
+    async def restart(self) -> None:
+        self.on_change()

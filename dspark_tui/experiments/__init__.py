@@ -1,0 +1,1 @@
+"""Experiments: prompts × inputs × parameter sets, asked of one engine and judged."""

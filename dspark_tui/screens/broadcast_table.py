@@ -1,0 +1,87 @@
+"""A broadcast's figures as a table: on screen, and as CSV. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from dspark_tui.comparison.broadcasts import Broadcast, Reply
+from dspark_tui.text.foreign import drawable
+from dspark_tui.text.wrap import cut
+
+NAME_WIDTHS = 10, 48
+"""The least and the most columns a pane's name gets."""
+VOTED = " voted"
+
+CSV_COLUMNS = (
+    "prompt", "pane", "name", "sampling", "words", "tokens", "prompt_tokens", "cached_tokens",
+    "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
+)  # fmt: skip
+"""Times are seconds from sending the request, by the workbench's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """value: what it shows of a reply; None where that is not known."""
+
+    title: str
+    width: int
+    value: Callable[[Reply], int | float | str | None]
+
+
+COLUMNS = (
+    Column("words", 6, lambda reply: reply.words),
+    Column("tokens", 7, lambda reply: reply.record.tokens),
+    Column("cached", 7, lambda reply: reply.record.cached_tokens),
+    Column("ttft", 7, lambda reply: reply.record.first),
+    Column("time", 8, lambda reply: reply.record.last),
+    Column("end", 12, lambda reply: reply.ending),
+)
+
+
+def table(broadcast: Broadcast, width: int, dash: str) -> Content:
+    """A line for each pane, under its alias while the panes are hidden. dash: for the unknown.
+
+    Where there is little room, the first column is left out.
+    """
+    least, most = NAME_WIDTHS
+    columns = COLUMNS if width - _cells(COLUMNS) >= least else COLUMNS[1:]
+    room = min(most, max(least, width - _cells(columns)))
+    header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in columns)
+    lines = [Content.styled(header, "$role-dim")]
+    for reply in sorted(broadcast.replies, key=lambda reply: reply.pane.digit):
+        voted = broadcast.vote is not None and reply.candidate in broadcast.vote.winners
+        mark = VOTED if voted else ""
+        name = cut(reply.pane.alias or reply.candidate, room - len(mark))
+        cells = "".join(f"{_shown(c.value(reply), dash):>{c.width}}" for c in columns)
+        lines.append(Content.assemble((name, "bold"), (mark, "bold $role-added"), cells))
+    return Content("\n").join(lines)
+
+
+def _cells(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns)
+
+
+def csv_rows(broadcast: Broadcast) -> Iterator[tuple[object, ...]]:
+    """One row for each pane; what is not known is empty."""
+    vote = broadcast.vote
+    for reply in broadcast.replies:
+        record = reply.record
+        yield (
+            broadcast.prompt, reply.pane.number, reply.pane.params.name, record.sampling,
+            reply.words, record.tokens, record.prompt_tokens, record.cached_tokens, record.first,
+            record.last, reply.ending, "" if vote is None else reply.candidate in vote.winners,
+            "" if vote is None else vote.blind, reply.answer,
+        )  # fmt: skip
+
+
+def _shown(value: int | float | str | None, dash: str) -> str:
+    match value:
+        case None:
+            return dash
+        case float():
+            return f"{value:.2f}"
+        case _:
+            return drawable(str(value))

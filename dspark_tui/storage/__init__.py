@@ -1,0 +1,1 @@
+"""Sessions on disk: SQLite behind a thread of its own, and exports."""

@@ -1,0 +1,129 @@
+"""A session's conversations and requests as files for other programs and for people.
+
+The file's name says which: `.csv` and `.jsonl` give every text back exactly, `.md` is to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.run import Run
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.conversation.turns import Turn
+from dspark_tui.experiments.result_table import FORMATS, Row
+from dspark_tui.paths import write_atomically
+from dspark_tui.storage.workspace import every_turn
+from dspark_tui.text.foreign import encodable
+
+MESSAGE_COLUMNS = (
+    "pane", "name", "turn", "after", "shown", "role", "text", "status", "origin", "seed",
+)  # fmt: skip
+"""after: the turn before. shown: it is on the branch the pane shows."""
+
+REQUEST_COLUMNS = (
+    "pane", "name", "turn", "request", "model", "state", "prompt_tokens", "cached_tokens", "tokens",
+    "start", "end", "waited", "prefill", "first_token", "total", "reason", "sampling",
+)  # fmt: skip
+"""start, end: UTC. waited, prefill, first_token, total: seconds."""
+
+
+class ExportError(ValueError):
+    """Nothing was written. `str()` is one line that says why."""
+
+
+def messages_text(panes: Iterable[Conversation], suffix: str) -> str:
+    """Everything said, all branches of it; `.md` has the shown ones. Raises ExportError."""
+    if suffix == ".md":
+        return "\n\n".join(_markdown(pane) for pane in panes) + "\n"
+    return _table(suffix, MESSAGE_COLUMNS, _message_rows(panes))
+
+
+def requests_text(panes: Iterable[Conversation], runs: Iterable[Run], suffix: str) -> str:
+    """A row for each request. runs: those that still receive. Raises ExportError."""
+    return _table(suffix, REQUEST_COLUMNS, _request_rows(panes, runs))
+
+
+def write(path: Path, text: str) -> None:
+    """Write the file and the folders it is in. Raises ExportError."""
+    try:
+        write_atomically(path, encodable(text))
+    except OSError as error:
+        raise ExportError(f"{path} can't be written: {error.strerror or error}") from None
+
+
+def _table(suffix: str, columns: tuple[str, ...], rows: Iterable[Row]) -> str:
+    kind = FORMATS.get(suffix)
+    if kind is None:
+        raise ExportError(f"the file's name must end in one of {', '.join(FORMATS)}")
+    table = kind(columns)
+    return table.head + "".join(table.line(row) for row in rows)
+
+
+def _message_rows(panes: Iterable[Conversation]) -> Iterator[Row]:
+    for pane in panes:
+        for turn in every_turn(pane):
+            common = {
+                "pane": pane.number,
+                "name": pane.params.name,
+                "turn": turn.id,
+                "after": turn.parent.id if turn.parent else None,
+                "shown": turn in pane.turns,
+                "status": turn.status.value,
+                "origin": turn.origin.value,
+                "seed": turn.seed,
+            }
+            yield common | {"role": "user", "text": turn.prompt}
+            yield common | {"role": "assistant", "text": turn.answer}
+
+
+def _request_rows(panes: Iterable[Conversation], runs: Iterable[Run]) -> Iterator[Row]:
+    running = {run.turn.id: run.record() for run in runs}
+    for pane in panes:
+        for turn in every_turn(pane):
+            for record in turn.requests:
+                yield _request_row(pane, turn, record)
+            if turn.id in running:
+                yield _request_row(pane, turn, running[turn.id])
+
+
+def _request_row(pane: Conversation, turn: Turn, record: RequestRecord) -> Row:
+    return {
+        "pane": pane.number,
+        "name": pane.params.name,
+        "turn": turn.id,
+        "request": record.request,
+        "model": record.model,
+        "state": "running" if record.ended is None else turn.status.value,
+        "prompt_tokens": record.prompt_tokens,
+        "cached_tokens": record.cached_tokens,
+        "tokens": record.tokens,
+        "start": _moment(record.sent),
+        "end": None if record.ended is None else _moment(record.sent + record.ended),
+        "waited": record.waited,
+        "prefill": record.prefill,
+        "first_token": record.first,
+        "total": record.ended,
+        "reason": record.reason,
+        "sampling": record.sampling,
+    }
+
+
+def _moment(seconds: float) -> str | None:
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _markdown(pane: Conversation) -> str:
+    """Prompts quoted, answers as the model wrote them."""
+    parts = [f"# Pane {pane.label}"]
+    if pane.params.system:
+        parts.append(f"System: {pane.params.system}")
+    for turn in pane.turns:
+        parts += ["> " + turn.prompt.replace("\n", "\n> "), turn.answer]
+        if turn.requests and (figures := turn.requests[-1].summary()):
+            parts.append(f"*{turn.status}, {figures}*")
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""Text as a terminal can show it: made harmless, wrapped, set as Markdown. Pure."""
