@@ -10,6 +10,7 @@ from engine.models.capabilities import Feature, stated
 from engine.prefill import Group
 from engine.prefix import PrefixCache, Tokens
 from engine.scheduler import Candidate
+from engine.sizes import readable
 from engine.types import ContextLengthError, EngineSettings, GenerationRequest
 
 KEPT_SHARE = 8
@@ -69,7 +70,7 @@ class Memory:
         needed = self.cost(running + 1, max(longest, candidate.expected))
         return (
             f"K/V memory: with this request's {candidate.expected} tokens the batch would take "
-            f"{_size(needed)} of {_size(self.budget)}; a running request has to end first"
+            f"{readable(needed)} of {readable(self.budget)}; a running request has to end first"
         )
 
     def find(self, tokens: Tokens) -> CachedRow | None:
@@ -95,7 +96,7 @@ class Memory:
 
     def capability(self) -> Capability:
         """What becomes of reusing what was read before."""
-        asked = "auto" if self._asked is None else _size(self._asked) if self._asked else "off"
+        asked = "auto" if self._asked is None else readable(self._asked) if self._asked else "off"
         if self._kept is None:
             refused = bool(self._asked)
             return stated(Feature.PREFIX, asked, "off", self._plan.alone, refused=refused)
@@ -103,11 +104,4 @@ class Memory:
             why = "requests that run at once share what they begin with, and nothing is kept"
             return stated(Feature.PREFIX, asked, "in flight", why)
         where, why = ANYWHERE if self._cuttable else AT_BOUNDARIES
-        return stated(Feature.PREFIX, asked, where, f"{why}; up to {_size(self._kept.limit)}")
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 10**9), ("MB", 10**6)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count / 1000:.3g} kB"
+        return stated(Feature.PREFIX, asked, where, f"{why}; up to {readable(self._kept.limit)}")

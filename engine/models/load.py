@@ -20,6 +20,7 @@ from engine.models.capabilities import Feature, stated
 from engine.models.errors import ModelError, one_line
 from engine.models.prepare import ProgressSink
 from engine.models.tokenizer import Tokenizer
+from engine.sizes import readable
 
 PRECISIONS = {"fp32": mx.float32, "fp16": mx.float16, "bf16": mx.bfloat16}
 """What `--precision` may name besides "auto" and "stored"."""
@@ -201,8 +202,8 @@ def _choose(model: nn.Module, requested: str, ranks: int) -> Precision:
     needed = stored if precision.dtype is None else _bytes_at(model, precision.dtype)
     if needed > available:
         raise ModelError(
-            f"the model needs {_gb(needed)} of memory and {_gb(available)} are available; "
-            "use a smaller or more quantized model"
+            f"the model needs {readable(needed)} of memory and {readable(available)} are "
+            "available; use a smaller or more quantized model"
         )
     return precision
 
@@ -216,12 +217,12 @@ def _automatic(model: nn.Module, stored: int, available: int) -> Precision:
     if needed <= AUTO_SHARE * available:
         return Precision(
             mx.float32,
-            f"on a CPU only fp32 gains from batching, and it takes {_gb(needed)} "
-            f"of {_gb(available)} available",
+            f"on a CPU only fp32 gains from batching, and it takes {readable(needed)} "
+            f"of {readable(available)} available",
         )
     return Precision(
         None,
-        f"fp32 would take {_gb(needed)}, more than {AUTO_SHARE:.0%} of {_gb(available)} "
+        f"fp32 would take {readable(needed)}, more than {AUTO_SHARE:.0%} of {readable(available)} "
         "available; rows gain little from batching as stored",
     )
 
@@ -281,7 +282,3 @@ def _kv_bytes_per_token(model: nn.Module, kv_bits: int | None) -> int:
         return kv.bytes_per_token(model, kv_bits)
     except Exception as error:  # weights that load and yet don't fit together
         raise ModelError(f"the model can't read a token: {one_line(error)}") from error
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

@@ -186,7 +186,7 @@ def test_too_large_for_memory(
     with_memory(100_000)
     message = refusal(folder, precision)
     assert "needs" in message
-    assert "0.1 MB are available" in message
+    assert "100 kB are available" in message
 
 
 def test_available_memory_is_plausible() -> None:

@@ -34,7 +34,7 @@ def test_list_is_one_line_a_model(
     assert command(*arguments) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert lines == [
-        ["smollm2-135m-instruct", "embedded", "0", "not fetched yet (93 MB)"],
+        ["smollm2-135m-instruct", "embedded", "0", "not fetched yet (92.9 MB)"],
         ["converted", "gguf", str(size), "ready"],
     ]
 
