@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
 from engine.cache.attention import SlotKVCache
-from engine.cache.protocols import Content, LayerCache, LayerMemory
+from engine.cache.protocols import Content, LayerCache, LayerMemory, Reader
 from engine.cache.quantized import SlotQuantizedKVCache
 from engine.cache.recurrent import SlotArraysCache
 from engine.cache.rows import RowLengths
 from engine.cache.sliding import SlotRotatingKVCache
-
-if TYPE_CHECKING:
-    from engine.drafters.base import Drafter
 
 
 class UnbatchableError(Exception):
@@ -55,7 +52,7 @@ class BatchCache:
     """
 
     def __init__(
-        self, model: Any, kv_bits: int | None = None, drafter: Drafter | None = None
+        self, model: Any, kv_bits: int | None = None, drafter: Reader | None = None
     ) -> None:
         """Raises UnbatchableError when the model asks for a cache kind with no batched form.
 

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 
 from engine.cache.batch import BatchCache, UnbatchableError
-from engine.cache.protocols import RowCache
+from engine.cache.protocols import Reader, RowCache
 from engine.cache.solo import SoloCache
 from engine.events import Capability
 from engine.models.capabilities import Feature, stated
 from engine.models.errors import one_line
 from engine.models.kv import own_caches
-
-if TYPE_CHECKING:
-    from engine.drafters.base import Drafter
 
 PROMPTS = ((1,), (2, 0, 3), (3, 1, 2, 0, 2, 1, 3))
 """Rows to try with; all but their last tokens are read together, as 0, 2 and 6 tokens."""
@@ -46,7 +43,7 @@ class CachePlan:
     kv_bits: int | None = None
     alone: str = ""
     ragged: bool = True
-    drafter: Drafter | None = None
+    drafter: Reader | None = None
 
     def capability(self, slots: int) -> Capability:
         """What becomes of a batch of `slots` rows."""

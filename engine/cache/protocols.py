@@ -100,3 +100,16 @@ class RowCache(Protocol):
 
     def arrays(self) -> Sequence[mx.array]:
         """Every buffer, for evaluation."""
+
+
+class Reader(Protocol):
+    """Reads along with a model, as a drafter does, into layers of its own beside the model's."""
+
+    name: str
+
+    def context(self, rows: RowLengths) -> list[LayerCache]:
+        """Its layers, empty, for a new cache whose rows have these lengths."""
+
+    def read(self, target: Any, tokens: mx.array, cache: RowCache) -> mx.array:
+        """The target's logits [rows, width, vocabulary] after tokens [rows, width] behind each
+        row's length, its own layers written at the same places."""

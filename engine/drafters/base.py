@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 
-if TYPE_CHECKING:
-    from engine.cache.batch import BatchCache
-    from engine.cache.protocols import LayerCache
-    from engine.cache.rows import RowLengths
-    from engine.row import Row
+from engine.cache.protocols import LayerCache, RowCache
+from engine.cache.rows import RowLengths
+from engine.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Drafter:
     longest: int
     free = False
 
-    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache) -> list[Draft]:
+    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: RowCache) -> list[Draft]:
         """At most `limits[i]` tokens to follow what `rows[i]` has, `NONE` where it knows none.
 
         Nothing is in flight: `row.request.prompt` and `row.tokens` are the whole history. Row i of
@@ -82,7 +80,7 @@ class Drafter:
         """Empty layers for a new cache whose rows have these lengths."""
         return []
 
-    def read(self, target: Any, tokens: mx.array, cache: BatchCache) -> mx.array:
+    def read(self, target: Any, tokens: mx.array, cache: RowCache) -> mx.array:
         """Every forward of the target goes through here: its logits [rows, width, vocabulary].
 
         tokens: uint32 [rows, width], right-padded, written behind the rows' lengths; a drafter with

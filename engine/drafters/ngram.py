@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from engine.cache.batch import BatchCache
+from engine.cache.protocols import RowCache
 from engine.drafters.base import NONE, Draft, Drafter
 from engine.drafters.estimate import Estimate
 from engine.row import Row
@@ -33,7 +33,7 @@ class NgramDrafter(Drafter):
         self._texts: dict[Row, FollowedText] = {}
         self._chances = [Estimate(prior) for _, prior in LEVELS]
 
-    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache) -> list[Draft]:
+    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: RowCache) -> list[Draft]:
         return self.outlook(rows, limits)
 
     def outlook(self, rows: Sequence[Row], limits: Sequence[int]) -> list[Draft]:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import engine.cache.attention
 from engine.bus import Clock, EventBus
-from engine.cache import plan_for
-from engine.cache.batch import BatchCache
+from engine.cache import RowCache, plan_for
 from engine.drafters.base import Draft
 from engine.drafters.dspark.drafter import DSpark
 from engine.drafters.select import select
@@ -67,7 +66,7 @@ def compared(target: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     propose = DSpark.propose
 
     def checked(
-        self: DSpark, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache
+        self: DSpark, rows: Sequence[Row], limits: Sequence[int], cache: RowCache
     ) -> list[Draft]:
         drafts = propose(self, rows, limits, cache)
         for row, draft in zip(rows, drafts, strict=True):

@@ -17,7 +17,7 @@ import engine.drafters.figures
 import engine.loop
 from engine.batch import Batch
 from engine.bus import Clock, EventBus
-from engine.cache import BatchCache, plan_for
+from engine.cache import RowCache, plan_for
 from engine.drafters.base import Draft, Drafter
 from engine.drafters.cost import VerifyCosts
 from engine.drafters.ngram import NgramDrafter
@@ -69,7 +69,7 @@ class Guesses(Drafter):
     accepted: int = 0
     drafted: int = 0
 
-    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache) -> list[Draft]:
+    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: RowCache) -> list[Draft]:
         return [self._draft(row, limit) for row, limit in zip(rows, limits, strict=True)]
 
     def verified(self, row: Row, draft: Draft, accepted: int) -> None:

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,10 @@ def imports(file: Path) -> Iterator[str]:
             yield node.module
             if node.module in ("engine", "dspark_tui"):
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def within(module: str, packages: tuple[str, ...]) -> bool:
@@ -68,6 +73,13 @@ def test_the_workbench_reaches_the_engine_by_its_protocol_only(file: Path) -> No
 )
 def test_what_is_no_screen_needs_no_textual(file: Path) -> None:
     assert not [m for m in imports(file) if within(m, ("textual", "rich.console"))]
+
+
+@pytest.mark.parametrize("package", ["engine", "dspark_tui"])
+def test_imports_never_go_round_in_a_circle(package: str) -> None:
+    """Not even those for types alone: who needs whom has one direction."""
+    modules = {module_of(file): set(imports(file)) for file in files(package)}
+    TopologicalSorter(modules).prepare()  # raises with the circle's modules
 
 
 def test_the_running_workbench_has_loaded_no_model_library() -> None:

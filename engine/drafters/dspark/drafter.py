@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import mlx.core as mx
 
 from engine.cache.attention import SlotKVCache
+from engine.cache.protocols import LayerCache, RowCache
+from engine.cache.rows import RowLengths
 from engine.drafters.base import NONE, Draft, Drafter
 from engine.drafters.dspark.model import DSparkModel, Offset
 from engine.models.errors import ModelError
 from engine.models.taps import Taps
 from engine.pick import Pick
+from engine.row import Row
 from engine.sampling import CANDIDATES, needs_sync, sample
-
-if TYPE_CHECKING:
-    from engine.cache.batch import BatchCache
-    from engine.cache.protocols import LayerCache
-    from engine.cache.rows import RowLengths
-    from engine.row import Row
 
 
 class DSpark(Drafter):
@@ -47,7 +44,7 @@ class DSpark(Drafter):
     def context(self, rows: RowLengths) -> list[LayerCache]:
         return [*self._model.contexts(rows)]
 
-    def read(self, target: Any, tokens: mx.array, cache: BatchCache) -> mx.array:
+    def read(self, target: Any, tokens: mx.array, cache: RowCache) -> mx.array:
         logits, features = self._taps.read(tokens, cache.layers)
         contexts = _contexts(cache)
         self._model.remember(features, contexts)
@@ -55,7 +52,7 @@ class DSpark(Drafter):
         mx.async_eval([array for context in contexts for array in context.arrays()])
         return logits
 
-    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: BatchCache) -> list[Draft]:
+    def propose(self, rows: Sequence[Row], limits: Sequence[int], cache: RowCache) -> list[Draft]:
         width = min(max(limits, default=0), self.longest)
         if width == 0:
             return [NONE] * len(rows)
@@ -136,7 +133,7 @@ def _spread(scores: mx.array, to_target: mx.array, vocabulary: int) -> mx.array:
     return mx.put_along_axis(mx.full((rows, vocabulary), -math.inf), ids, scores, axis=-1)
 
 
-def _contexts(cache: BatchCache) -> list[SlotKVCache]:
+def _contexts(cache: RowCache) -> list[SlotKVCache]:
     return cast("list[SlotKVCache]", cache.context)
 
 
