@@ -98,6 +98,10 @@ class Harness:
             self._grown.notify_all()
 
 
+Start = Callable[..., Harness]
+"""Start an engine: `start(max_batch=2, folder=…)`, or `start(model=…)` that is loaded already."""
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny llama that practically never ends its turn."""
@@ -105,15 +109,17 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def start(tiny_folder: Path) -> Iterator[Callable[..., Harness]]:
-    """Start engines: `start(max_batch=2, folder=…)`. All are closed at the end."""
-    from engine.models.load import load
+def start(tiny_folder: Path) -> Iterator[Start]:
+    """All that were started are closed at the end."""
+    from engine.models.load import LoadedModel, load
 
     engines: list[Engine] = []
 
-    def begin(folder: Path = tiny_folder, **settings: int) -> Harness:
+    def begin(
+        folder: Path = tiny_folder, model: LoadedModel | None = None, **settings: int
+    ) -> Harness:
         engine = Engine(
-            lambda report: load(folder, "tiny", "auto", report), EngineSettings(**settings)
+            lambda report: model or load(folder, "tiny", "auto", report), EngineSettings(**settings)
         )
         engines.append(engine)
         ready = threading.Event()
@@ -132,7 +138,7 @@ def start(tiny_folder: Path) -> Iterator[Callable[..., Harness]]:
 
 
 @pytest.fixture
-def harness(start: Callable[..., Harness]) -> Harness:
+def harness(start: Start) -> Harness:
     return start(max_batch=4)
 
 

@@ -84,6 +84,22 @@ def test_the_same_prompt_again_reads_nothing_and_answers_the_same(family: Load, 
     assert all(is_solo(model, row) for row in rows)
 
 
+@pytest.mark.parametrize("name", [*CUTTABLE, *BOUNDED])
+def test_a_prompt_known_to_its_last_token_is_answered_as_any_other(family: Load, name: str) -> None:
+    """Prompt and answer sent back as they are, then the prompt again: nothing is left to read."""
+    model = family(name)
+    stepped = Stepped(model)
+    first = stepped.ask(PROMPT, max_tokens=3)
+    stepped.finish()
+    both = stepped.ask(first.history)
+    stepped.finish()
+    again = stepped.ask(PROMPT, max_tokens=3)
+    stepped.finish()
+    assert stepped.read == len(PROMPT) - 1
+    assert is_solo(model, both)
+    assert again.tokens == first.tokens
+
+
 @pytest.mark.parametrize("name", CUTTABLE)
 def test_any_common_beginning_is_reused_where_rows_can_be_cut(family: Load, name: str) -> None:
     model = family(name)

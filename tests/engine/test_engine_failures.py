@@ -1,0 +1,127 @@
+"""What breaks in the engine, and that no more breaks with it."""
+
+from __future__ import annotations
+
+import threading
+
+import mlx.core as mx
+import pytest
+
+import engine.row
+from engine.batch import Batch
+from engine.engine import Engine
+from engine.events import EngineStatus, Warning
+from engine.types import (
+    EngineSettings,
+    EngineUnavailableError,
+    FinishReason,
+    GenerationRequest,
+    SamplingParams,
+)
+from tests.engine.conftest import Harness, Start
+
+
+def test_an_exception_in_one_rows_processor_ends_that_row_only(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def boom(logits: mx.array) -> mx.array:
+        raise RuntimeError("the processor broke\non two lines")
+
+    plain = engine.row.processors
+    monkeypatch.setattr(
+        engine.row, "processors", lambda params: [boom] if params.seed == 13 else plain(params)
+    )
+    healthy = harness.ask(max_tokens=100)
+    healthy.wait_tokens(2)
+    broken = harness.ask(max_tokens=100, seed=13)
+    finish = broken.wait()
+    assert finish.reason is FinishReason.ERROR
+    assert finish.error == "the processor broke on two lines"
+    assert healthy.wait().reason is FinishReason.LENGTH
+    assert harness.ask().wait().reason is FinishReason.LENGTH
+    assert harness.engine.snapshot().status is EngineStatus.OK
+
+
+def test_a_request_that_cannot_be_set_up_fails_alone(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(params: SamplingParams) -> list[object]:
+        raise ValueError("no processor for this")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.row, "processors", broken)
+        finish = harness.ask().wait()
+    assert (finish.reason, finish.error) == (FinishReason.ERROR, "no processor for this")
+    assert harness.ask().wait().reason is FinishReason.LENGTH
+
+
+def test_a_failing_step_ends_the_running_rows_once_and_the_queue_goes_on(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = start(max_batch=2)
+    launch, failures = Batch.launch, iter([True])
+
+    def fail_once(self: Batch) -> object:
+        if len(self.rows) == 2 and next(failures, False):
+            raise RuntimeError("no memory left on the device")
+        return launch(self)
+
+    monkeypatch.setattr(Batch, "launch", fail_once)
+    clients = [harness.ask(max_tokens=30) for _ in range(3)]
+    reasons = [client.wait().reason for client in clients]
+    assert reasons == [FinishReason.ERROR, FinishReason.ERROR, FinishReason.LENGTH]
+    harness.wait_until(lambda: harness.of(Warning))
+    assert harness.engine.snapshot().status is EngineStatus.OK
+
+
+def test_three_failures_without_a_token_stop_the_engine_visibly(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def always(self: Batch) -> object:
+        raise RuntimeError("the device is gone")
+
+    harness = start(max_batch=1)
+    monkeypatch.setattr(Batch, "launch", always)
+    clients = [harness.ask() for _ in range(5)]
+    assert {client.wait().reason for client in clients} == {FinishReason.ERROR}
+    harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.FAILED)
+    assert "the device is gone" in (harness.engine.snapshot().error or "")
+    with pytest.raises(EngineUnavailableError, match="3 failures"):
+        harness.ask()
+
+
+def test_a_step_that_never_returns_is_seen_from_outside(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = start(max_batch=2, stuck_after=0.05)
+    launch, returns = Batch.launch, threading.Event()
+
+    def hang(self: Batch) -> object:
+        assert returns.wait(60)
+        return launch(self)
+
+    monkeypatch.setattr(Batch, "launch", hang)
+    client = harness.ask(max_tokens=3)
+    try:
+        harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.STUCK)
+        assert (harness.engine.snapshot().error or "").startswith("stuck for 0 s in a step of 1")
+        assert [w.code for w in harness.of(Warning) if isinstance(w, Warning)] == ["stuck"]
+    finally:
+        returns.set()
+    assert client.wait().reason is FinishReason.LENGTH
+    harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.OK)
+    assert harness.engine.snapshot().error is None
+
+
+def test_a_failed_load_is_a_status_not_a_crash() -> None:
+    def broken(report: object) -> None:
+        raise ValueError("no such model")
+
+    engine = Engine(broken, EngineSettings())  # type: ignore[arg-type]
+    engine.start()
+    engine._thread.join(10)
+    assert engine.snapshot().status is EngineStatus.FAILED
+    assert engine.snapshot().error == "no such model"
+    with pytest.raises(EngineUnavailableError, match="no such model"):
+        engine.submit(GenerationRequest("a", (1,), 1, SamplingParams()), lambda _: None)
+    engine.close()
