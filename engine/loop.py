@@ -220,7 +220,9 @@ class Loop:
             self._memory.keep_ends(piece.ready)
             self._batch.join(piece.ready)
             for row in piece.ready.joining:
-                row.phase = Phase.DECODE
+                row.begin()
+                if not row.left:
+                    self._finish(row, FinishReason.LENGTH)
         else:
             self._batch.expect(piece.rows)
 

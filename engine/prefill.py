@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from engine.cache import BatchCache, CachedRow, CachePlan, RowCache
 from engine.prefix import Tokens
+from engine.prompt_scores import AT_ONCE
 from engine.reading import Reading
 from engine.row import Row
 
@@ -39,6 +40,11 @@ class Group:
         """All rows that any of it is read for."""
         return [row for reading in self.readings for row in reading.waiting]
 
+    @property
+    def scored(self) -> bool:
+        """Whether the logits of any of it are wanted."""
+        return any(reading.scored for reading in self.readings)
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -54,7 +60,8 @@ class PromptReader:
     """Admitted rows whose prompts are not fully read yet, oldest first.
 
     The last prompt token is left to the row's first decode step, which picks the first token; so
-    no logits are ever computed here (MLX is lazy: only the K/V writes are evaluated).
+    no logits are computed here (MLX is lazy: only the K/V writes are evaluated), but for rows that
+    want to know their prompt's log-probabilities.
     """
 
     def __init__(self, caches: CachePlan, known: Known) -> None:
@@ -70,6 +77,9 @@ class PromptReader:
     def add(self, row: Row) -> None:
         """Let a row wait for its tokens; `row.cached` says how many are not read for its sake."""
         tokens = row.history[:-1]
+        if row.prompt_scores is not None:
+            self._add_scored(row, tokens)
+            return
         known = self._known(tokens)
         length = known.length if known else 0
         reading = max(self._readings(), key=lambda each: each.shares(tokens), default=None)
@@ -80,6 +90,16 @@ class PromptReader:
         else:
             row.read = row.cached = length
             self._waiting.append(Reading(tokens, length, [row]))
+
+    def _add_scored(self, row: Row, tokens: Tokens) -> None:
+        """All its tokens are run, whatever is known of them; only with a reading of just these that
+        has not begun can it share."""
+        for reading in self._readings():
+            if reading.scored and reading.read == 0 and reading.tokens == tokens:
+                row.cached = len(tokens)
+                reading.add(row, tokens)
+                return
+        self._waiting.append(Reading(tokens, 0, [row]))
 
     def remove(self, row: Row) -> None:
         """Forget a row that was cancelled before its prompt was read."""
@@ -95,6 +115,7 @@ class PromptReader:
         """One forward over at most `budget` tokens (at least one of the oldest reading)."""
         group = self._group or self._form(budget)
         readings = group.readings
+        budget = min(budget, AT_ONCE) if group.scored else budget
         width = min(budget, max(reading.unread for reading in readings))
         widths = [min(width, reading.unread) for reading in readings]
         if width > 0:
@@ -120,7 +141,11 @@ class PromptReader:
         width = 1
         while self._waiting:
             reading = self._waiting[0]
-            base = reading.base or self._known(reading.tokens)
+            base = reading.base
+            if reading.scored:
+                budget = min(budget, AT_ONCE)
+            elif base is None:
+                base = self._known(reading.tokens)
             unread = len(reading.tokens) - (base.length if base else 0)
             width = max(width, unread)
             uneven = not self._caches.ragged and readings and unread != readings[0].unread
@@ -161,6 +186,10 @@ class PromptReader:
         ]
         padded = [list(piece) + [0] * (width - len(piece)) for piece in pieces]
         group.cache.rows.expect(widths)
-        self._caches.forward(mx.array(padded, dtype=mx.uint32), group.cache)
+        logits = self._caches.forward(mx.array(padded, dtype=mx.uint32), group.cache)
+        for place, (reading, count) in enumerate(zip(group.readings, widths, strict=True)):
+            for row in reading.waiting:
+                if row.prompt_scores is not None:
+                    row.prompt_scores.take(logits[place, :count], reading.read)
         mx.eval(group.cache.arrays())
         group.cache.rows.advance(widths)

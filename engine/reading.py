@@ -40,6 +40,11 @@ class Reading:
         for branch in self.branches:
             yield from branch.waiting
 
+    @property
+    def scored(self) -> bool:
+        """Whether logits are wanted too, so that every token has to be run."""
+        return any(row.prompt_scores is not None for row in self.waiting)
+
     def shares(self, tokens: Tokens) -> int:
         """How many of a newcomer's tokens it need not have read for itself; 0 where so few are
         not worth waiting for, or reading has gone past the last of them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine.events import Phase
 from engine.grammar import Grammar
 from engine.pick import Pick
+from engine.prompt_scores import PromptScores
 from engine.sampling import Processor, processors
 from engine.text import RowText
 from engine.types import (
@@ -17,6 +18,7 @@ from engine.types import (
     FinishReason,
     GenerationRequest,
     Scored,
+    ScoredPrompt,
     Sink,
     Timings,
     Usage,
@@ -41,10 +43,11 @@ class Row:
 
     cached: tokens that were not read for its sake. read: tokens whose K/V exist before it decodes.
     launched: tokens picked by steps so far, those still in flight included. grammar: one of the
-    processors, if the answer has a form. tokens: generated tokens that came back. failure: what
+    processors, if the answer has a form. prompt_scores: while its prompt's log-probabilities are
+    still to be sent. tokens: generated tokens that came back. failure: what
     ends this row, and only this row, at its next token. Times are on the engine's clock. _sent:
     characters sent. _scored: log-probabilities not sent yet, each with the place in the text where
-    its token begins.
+    its token begins. _end: the end-of-turn token's.
     """
 
     request: GenerationRequest
@@ -53,6 +56,7 @@ class Row:
     queued: float
     processors: list[Processor] = field(default_factory=list)
     grammar: Grammar | None = None
+    prompt_scores: PromptScores | None = None
     phase: Phase = Phase.QUEUED
     slot: int | None = None
     cached: int = 0
@@ -65,12 +69,15 @@ class Row:
     _unsent: int = 0
     _sent: int = 0
     _scored: list[tuple[int, Scored]] = field(default_factory=list)
+    _end: Scored | None = None
 
     @classmethod
     def create(
         cls, request: GenerationRequest, sink: Sink, tokenizer: Tokenizer, queued: float
     ) -> Row:
         row = cls(request, sink, RowText(tokenizer.backend, request.stop, tokenizer.shown), queued)
+        if request.prompt_logprobs is not None:
+            row.prompt_scores = PromptScores(request.prompt, request.prompt_logprobs)
         try:
             row.processors = processors(request.sampling)
             if request.form is not None:
@@ -158,6 +165,7 @@ class Row:
         self.tokens.append(token)
         self._unsent += 1
         if token in eos and len(self.tokens) > self.request.min_tokens:
+            self._end = scored
             return FinishReason.STOP
         if scored is not None:
             self._scored.append((self.text.decoded, scored))
@@ -182,10 +190,19 @@ class Row:
         self.sink(Delta(text, self._unsent, due))
         self._unsent = 0
 
+    def begin(self) -> None:
+        """Decode from now on: what comes before its first token is read."""
+        self.phase = Phase.DECODE
+        if self.prompt_scores is not None:
+            self.sink(ScoredPrompt(tuple(self.prompt_scores.scored)))
+            self.prompt_scores = None
+
     def put_back(self) -> None:
         """Wait in the queue again, with the tokens it has; nothing of it is in flight."""
         self.phase, self.slot = Phase.QUEUED, None
         self.read, self.launched = 0, len(self.tokens)
+        if self.prompt_scores is not None:
+            self.prompt_scores.restart()
 
     def finish(self, reason: FinishReason, now: float, error: str | None = None) -> None:
         """Send what is held back and the one `Finish`."""
@@ -197,7 +214,7 @@ class Row:
         timings = Timings(
             self._since(self.admitted), self._since(self.first_token), now - self.queued
         )
-        self.sink(Finish(reason, usage, timings, error, self.text.stop))
+        self.sink(Finish(reason, usage, timings, error, self.text.stop, self._end))
 
     def _send_rest(self) -> None:
         self.send(self.text.flush())

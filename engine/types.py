@@ -9,14 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-
-class Speculate(StrEnum):
-    """Who proposes tokens for the model to check several at once. No answer depends on it."""
-
-    OFF = "off"
-    NGRAM = "ngram"  # looked up in the row's own text
-    DSPARK = "dspark"  # a small model trained for the big one
-    AUTO = "auto"  # dspark where there is such a model, else ngram
+from engine.speculate import Speculate
 
 
 class FinishReason(StrEnum):
@@ -69,11 +62,13 @@ class Form:
 class GenerationRequest:
     """One row's worth of work.
 
-    id: unique, e.g. "chatcmpl-…". prompt: token ids, at least one. max_tokens: at least 1, already
-    clamped to the context. stop: strings that end the answer and are not part of it. min_tokens:
-    before so many, end-of-turn tokens don't end it. logprobs: alternatives to report with each
-    token's log-probability, None for neither. form: what the answer is kept to; where nothing can
-    follow any more, it ends. source: the label the live panel shows (`X-Dspark-Source`).
+    id: unique, e.g. "chatcmpl-…". prompt: token ids, at least one. max_tokens: already clamped to
+    the context; 0 where only the prompt matters. stop: strings that end the answer and are not part
+    of it. min_tokens: before so many, end-of-turn tokens don't end it. logprobs: alternatives to
+    report with each token's log-probability, None for neither. prompt_logprobs: the same for the
+    prompt's tokens, which are all run through the model then. form: what the answer is kept to;
+    where nothing can follow any more, it ends. source: the label the live panel shows
+    (`X-Dspark-Source`).
     """
 
     id: str
@@ -83,6 +78,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     min_tokens: int = 0
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
     form: Form | None = None
     source: str = ""
 
@@ -123,6 +119,14 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoredPrompt:
+    """Once, before any text, if the request asked. scored: of the prompt's tokens but the first,
+    which follows nothing."""
+
+    scored: tuple[Scored, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """New text of a running request; never splits a character, never part of a stop string.
 
@@ -138,16 +142,18 @@ class Delta:
 @dataclass(frozen=True, slots=True)
 class Finish:
     """The last update of a request, exactly once. `error` is set only when reason is ERROR. stop:
-    the stop string that ended it, if one did."""
+    the stop string that ended it, if one did. end: the end-of-turn token that did, if the request
+    asked for log-probabilities."""
 
     reason: FinishReason
     usage: Usage
     timings: Timings
     error: str | None = None
     stop: str | None = None
+    end: Scored | None = None
 
 
-Update = Delta | Finish
+Update = ScoredPrompt | Delta | Finish
 Sink = Callable[[Update], None]
 """Receives a request's updates on the engine thread: must return at once and never raise."""
 

@@ -17,6 +17,7 @@ from engine.events import EngineStatus, Finished, Progress
 from engine.models import catalog
 from engine.models.capabilities import Feature, stated
 from engine.types import (
+    Delta,
     EngineError,
     EngineSettings,
     EngineUnavailableError,
@@ -173,10 +174,10 @@ class DistributedEngine(Engine):
         if isinstance(update, Finish):
             if self._open.pop(request, None) is None:
                 return
-        elif request in self._open:
-            opened.tokens += update.tokens
-        else:
+        elif request not in self._open:
             return
+        elif isinstance(update, Delta):
+            opened.tokens += update.tokens
         opened.sink(update)
 
     def _lose(self, error: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
@@ -26,7 +26,7 @@ from engine.server.wire_completions import (
     CompletionRequest,
 )
 from engine.server.wire_counts import TimingsBody, UsageBody
-from engine.types import Delta, EngineError, Finish, GenerationRequest
+from engine.types import Delta, EngineError, Finish, GenerationRequest, Scored, ScoredPrompt
 
 if TYPE_CHECKING:
     from engine.models.load import LoadedModel
@@ -76,25 +76,23 @@ def _prepared(
     refuse_unsupported(body)
     if body.best_of is not None and body.best_of != (body.n or 1):
         raise _unsupported("best_of", "best_of other than n is not supported here; leave it out.")
-    if body.echo and body.logprobs is not None:
-        raise _unsupported("echo", "A prompt's own logprobs are not computed here; leave out echo.")
     id = f"cmpl-{secrets.token_hex(12)}"
-    return [
-        _Prompt(
-            generation_request(
-                body,
-                _tokens(prompt, tokenizer),
-                tokenizer.vocab_size,
-                context,
-                source,
-                id=f"{id}.{place}" if place else id,
-                max_tokens=body.max_tokens or DEFAULT_TOKENS,
-                logprobs=body.logprobs,
-            ),
-            _text(prompt, tokenizer) if body.echo else "",
+    prepared = []
+    for place, prompt in enumerate(body.prompt):
+        request = generation_request(
+            body,
+            _tokens(prompt, tokenizer),
+            tokenizer.vocab_size,
+            context,
+            source,
+            id=f"{id}.{place}" if place else id,
+            max_tokens=DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens,
+            logprobs=body.logprobs,
         )
-        for place, prompt in enumerate(body.prompt)
-    ]
+        if body.echo:
+            request = replace(request, prompt_logprobs=body.logprobs)
+        prepared.append(_Prompt(request, _text(prompt, tokenizer) if body.echo else ""))
+    return prepared
 
 
 def _tokens(prompt: str | list[int], tokenizer: Tokenizer) -> list[int]:
@@ -115,15 +113,6 @@ def _unsupported(param: str, message: str) -> ApiError:
     return ApiError(400, message, param=param, code="unsupported_parameter")
 
 
-@dataclass(slots=True)
-class _Choice:
-    """A choice as far as it has come. length: characters, of the echo too."""
-
-    text: list[str]
-    length: int
-    scored: list[CompletionLogprobs] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _Answer:
     """Rows in this protocol's words. each: choices of a prompt. echoes: one for each row."""
@@ -134,87 +123,70 @@ class _Answer:
     each: int
     echoes: Sequence[str]
     created: int = field(default_factory=lambda: int(time.time()))
+    finishes: dict[int, Finish] = field(default_factory=dict)
 
     async def whole(self) -> Completion:
         """The answer once it is complete. Raises ApiError if it never will be."""
-        rows = [_Choice([echo], len(echo)) for echo in self.echoes]
-        finishes: dict[int, Finish] = {}
-        async for index, update in self.generation:
-            match update:
-                case Delta():
-                    self._add(rows[index], update)
-                case Finish():
-                    self._check(update)
-                    finishes[index] = update
-        answer = self._completion(
-            [
-                CompletionChoice(
-                    index=index,
-                    text="".join(row.text),
-                    logprobs=joined(row.scored) if self._scores else None,
-                    finish_reason=finishes[index].reason,
-                )
-                for index, row in enumerate(rows)
-            ]
-        )
-        self._count(answer, finishes)
+        choices: list[list[CompletionChoice]] = [[] for _ in self.echoes]
+        async for piece in self._pieces():
+            choices[piece.index].append(piece)
+        scored = self.generation.requests[0].logprobs is not None
+        answer = self._completion([_put_together(pieces, scored) for pieces in choices])
+        self._count(answer)
         return answer
 
     async def frames(self, with_usage: bool) -> AsyncIterator[bytes]:
         """The answer as it grows."""
-        rows = [_Choice([], 0) for _ in self.echoes]
-        finishes: dict[int, Finish] = {}
-        for index, echo in enumerate(self.echoes):
-            if echo:
-                rows[index].length = len(echo)
-                yield self._frame(index, echo)
         try:
-            async for index, update in self.generation:
-                match update:
-                    case Delta():
-                        scored = self._add(rows[index], update)
-                        yield self._frame(index, update.text, scored)
-                    case Finish():
-                        self._check(update)
-                        finishes[index] = update
-                        yield self._frame(index, "", reason=update.reason)
+            async for piece in self._pieces():
+                yield frame(self._completion([piece]))
         except ApiError as error:
             yield frame(error.payload())
             return
         if with_usage:
             counted = self._completion([])
-            self._count(counted, finishes)
+            self._count(counted)
             yield frame(counted)
         yield DONE
 
-    @property
-    def _scores(self) -> bool:
-        return self.generation.requests[0].logprobs is not None
+    async def _pieces(self) -> AsyncIterator[CompletionChoice]:
+        """What comes of the choices: echo, text, end. An echo comes with its tokens' scores, if
+        those are wanted. Raises ApiError when a row fails, and ends the others."""
+        lengths = [len(echo) for echo in self.echoes]
+        for index, echo in enumerate(self.echoes):
+            if echo and self.generation.requests[index].prompt_logprobs is None:
+                yield CompletionChoice(index=index, text=echo)
+        async for index, update in self.generation:
+            match update:
+                case ScoredPrompt(scored=scored):
+                    yield await run_in_threadpool(self._echoed, index, scored)
+                case Delta(text=text, scored=scored):
+                    scores = self._scores(scored, text, lengths[index])
+                    yield CompletionChoice(index=index, text=text, logprobs=scores)
+                    lengths[index] += len(text)
+                case Finish(reason=reason, end=end):
+                    if failure := failure_of(update, self.engine):
+                        self.generation.cancel()
+                        raise failure
+                    self.finishes[index] = update
+                    scores = self._scores([end] if end else [], "", lengths[index])
+                    yield CompletionChoice(
+                        index=index, text="", logprobs=scores, finish_reason=reason
+                    )
 
-    def _add(self, row: _Choice, delta: Delta) -> CompletionLogprobs | None:
-        scored = None
-        if delta.scored:
-            scored = legacy_logprobs(delta.scored, row.length, self.model.tokenizer)
-            row.scored.append(scored)
-        row.text.append(delta.text)
-        row.length += len(delta.text)
-        return scored
+    def _echoed(self, index: int, scored: Sequence[Scored]) -> CompletionChoice:
+        """The prompt's text. Names every token: keep it off the event loop."""
+        prompt, text = self.generation.requests[index].prompt, self.echoes[index]
+        scores = legacy_logprobs(prompt, [None, *scored], text, 0, self.model.tokenizer)
+        return CompletionChoice(index=index, text=text, logprobs=scores)
 
-    def _check(self, finish: Finish) -> None:
-        """Raises ApiError for a row that failed, and ends the others."""
-        if failure := failure_of(finish, self.engine):
-            self.generation.cancel()
-            raise failure
-
-    def _frame(
-        self,
-        index: int,
-        text: str,
-        scored: CompletionLogprobs | None = None,
-        reason: str | None = None,
-    ) -> bytes:
-        choice = CompletionChoice(index=index, text=text, logprobs=scored, finish_reason=reason)
-        return frame(self._completion([choice]))
+    def _scores(
+        self, scored: Sequence[Scored], text: str, offset: int
+    ) -> CompletionLogprobs | None:
+        if not scored:
+            return None
+        tokens = [each.picked.token for each in scored]
+        return legacy_logprobs(tokens, scored, text, offset, self.model.tokenizer)
 
     def _completion(self, choices: list[CompletionChoice]) -> Completion:
         return Completion(
@@ -224,8 +196,19 @@ class _Answer:
             choices=choices,
         )
 
-    def _count(self, answer: Completion, finishes: dict[int, Finish]) -> None:
-        usages = [finishes[index].usage for index in range(len(self.echoes))]
+    def _count(self, answer: Completion) -> None:
+        usages = [self.finishes[index].usage for index in range(len(self.echoes))]
         prompts = [usages[at : at + self.each] for at in range(0, len(usages), self.each)]
         answer.usage = UsageBody.of_prompts(prompts)
-        answer.timings = TimingsBody.of([finish.timings for finish in finishes.values()])
+        answer.timings = TimingsBody.of([finish.timings for finish in self.finishes.values()])
+
+
+def _put_together(pieces: Sequence[CompletionChoice], scored: bool) -> CompletionChoice:
+    """A whole choice from its pieces, whose last is its end. scored: whether it should be."""
+    scores = [piece.logprobs for piece in pieces if piece.logprobs is not None]
+    return CompletionChoice(
+        index=pieces[-1].index,
+        text="".join(piece.text for piece in pieces),
+        logprobs=joined(scores) if scored else None,
+        finish_reason=pieces[-1].finish_reason,
+    )

@@ -29,19 +29,21 @@ def logprobs_body(scored: Sequence[Scored], speller: Speller) -> ChoiceLogprobs:
     return ChoiceLogprobs(content=entries)
 
 
-def legacy_logprobs(scored: Sequence[Scored], offset: int, speller: Speller) -> CompletionLogprobs:
-    """The same for raw completions. offset: where in the text the first token begins; pieces of one
-    character share its place."""
-    body = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
-    raw = b""
-    for each in scored:
-        picked = _named(each.picked, speller)
-        top = [_named(other, speller) for other in each.top]
-        body.tokens.append(picked.token)
-        body.token_logprobs.append(picked.logprob)
-        body.top_logprobs.append({other.token: other.logprob for other in top})
-        body.text_offset.append(offset + len(raw.decode("utf-8", "ignore")))
-        raw += bytes(picked.bytes or ())
+def legacy_logprobs(
+    tokens: Sequence[int],
+    scored: Sequence[Scored | None],
+    text: str,
+    offset: int,
+    speller: Speller,
+) -> CompletionLogprobs:
+    """The same for raw completions. scored: for each token, None for a prompt's first. text: what
+    the tokens say, `offset` characters behind the whole text's beginning."""
+    body = CompletionLogprobs()
+    for token, each in zip(tokens, scored, strict=True):
+        body.tokens.append(speller.spell(token)[0])
+        body.token_logprobs.append(None if each is None else max(each.picked.logprob, LOWEST))
+        body.top_logprobs.append(None if each is None else _likeliest(each, speller))
+    body.text_offset = [offset + place for place in _places(tokens, text, speller)]
     return body
 
 
@@ -53,6 +55,28 @@ def joined(pieces: Sequence[CompletionLogprobs]) -> CompletionLogprobs:
         top_logprobs=[top for piece in pieces for top in piece.top_logprobs],
         text_offset=[offset for piece in pieces for offset in piece.text_offset],
     )
+
+
+def _likeliest(scored: Scored, speller: Speller) -> dict[str, float]:
+    """The alternatives by their text, the token itself last if it is none of them."""
+    named = (_named(each, speller) for each in (*scored.top, scored.picked))
+    return {each.token: each.logprob for each in named}
+
+
+def _places(tokens: Sequence[int], text: str, speller: Speller) -> list[int]:
+    """The character of the text in which each token begins. What is not in the text takes no place:
+    a beginning that the tokenizer adds, a word's space at the text's edge."""
+    character_of = [place for place, character in enumerate(text) for _ in character.encode()]
+    character_of.append(len(text))
+    raw, at, places = text.encode(), 0, []
+    for token in tokens:
+        places.append(character_of[at])
+        name, own = speller.spell(token)
+        piece = name.encode() if own is None else own
+        if not raw.startswith(piece, at):
+            piece = piece.removeprefix(b" ")
+        at += len(piece) if raw.startswith(piece, at) else 0
+    return places
 
 
 def _named(token: TokenLogprob, speller: Speller) -> Alternative:

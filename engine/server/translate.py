@@ -130,12 +130,12 @@ def generation_request(
     Raises ApiError for unknown token ids, ContextLengthError.
     """
     room = context - len(prompt)
-    if room < 1:
+    if room < (0 if max_tokens == 0 else 1):
         raise ContextLengthError(
             f"This model's maximum context length is {context} tokens, and the prompt takes "
             f"{len(prompt)}. Shorten it."
         )
-    wanted = max_tokens or room
+    wanted = room if max_tokens is None else max_tokens
     return GenerationRequest(
         id=id,
         prompt=tuple(prompt),

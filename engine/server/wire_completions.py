@@ -27,8 +27,8 @@ class CompletionRequest(SamplingRequest):
     """`POST /v1/completions`.
 
     prompt: a text, token ids, or a list of either; each is a row of the batch. max_tokens: 16 where
-    none are given, as everywhere. echo: the prompt comes first in the text. logprobs: alternatives
-    for each token.
+    none are given, as everywhere; 0 is for the prompt alone. echo: the prompt comes first in the
+    text. logprobs: alternatives for each token, those of an echoed prompt too.
     """
 
     prompt: Annotated[
@@ -36,18 +36,21 @@ class CompletionRequest(SamplingRequest):
         BeforeValidator(_as_prompts),
         Field(min_length=1, max_length=MAX_PROMPTS),
     ]
+    max_tokens: int | None = Field(None, ge=0)
     echo: bool | None = None
     logprobs: int | None = Field(None, ge=0, le=MAX_ALTERNATIVES)
     best_of: int | None = None
 
 
 class CompletionLogprobs(BaseModel):
-    """Parallel lists, one entry a token. text_offset: characters from the text's beginning."""
+    """Parallel lists, one entry a token, the end of turn included. Null for a prompt's first, which
+    follows nothing. top_logprobs: the token itself is always among them. text_offset: characters
+    from the text's beginning."""
 
-    tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
-    text_offset: list[int]
+    tokens: list[str] = []
+    token_logprobs: list[float | None] = []
+    top_logprobs: list[dict[str, float] | None] = []
+    text_offset: list[int] = []
 
 
 class CompletionChoice(BaseModel):

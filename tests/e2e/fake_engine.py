@@ -35,6 +35,7 @@ from engine.types import (
     GenerationRequest,
     QueueFullError,
     Scored,
+    ScoredPrompt,
     Sink,
     Timings,
     Usage,
@@ -94,7 +95,7 @@ class FakeEngine:
     """Answers each request at once with `pieces`, or with `held` only when told to.
 
     refusal: what `submit` raises instead. room: requests it takes before its queue is full.
-    scored: goes with each piece.
+    scored: goes with each piece, and with a prompt that is to be scored. end: with the end.
     """
 
     def __init__(self) -> None:
@@ -106,6 +107,7 @@ class FakeEngine:
         self.refusal: EngineError | None = None
         self.room = 100
         self.scored: tuple[Scored, ...] = ()
+        self.end: Scored | None = None
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
         self.bus = EventBus(Clock(), slots=4, queue_limit=8)
@@ -144,6 +146,8 @@ class FakeEngine:
         """Admit a held request, write all pieces and finish it."""
         sink = self._sinks.pop(id)
         self.publish(Admitted, id, 0, 0.0, False, 0)
+        if any(r.id == id and r.prompt_logprobs is not None for r in self.requests):
+            sink(ScoredPrompt(self.scored))
         for index, piece in enumerate(self.pieces):
             if index == 0:
                 self.publish(FirstToken, id)
@@ -183,4 +187,5 @@ class FakeEngine:
     def _finish(self, id: str, sink: Sink, reason: FinishReason, error: str | None) -> None:
         tokens = len(self.pieces)
         self.publish(Finished, id, reason, tokens, 0.25, error)
-        sink(Finish(reason, Usage(5, tokens, 2), Timings(0.01, 0.02, 0.25), error, self.stop))
+        usage, timings = Usage(5, tokens, 2), Timings(0.01, 0.02, 0.25)
+        sink(Finish(reason, usage, timings, error, self.stop, self.end))

@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 
+from engine.server.scores import legacy_logprobs
 from engine.types import FinishReason, Scored, TokenLogprob
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import INFO, FakeEngine
@@ -78,7 +79,7 @@ def test_logprobs_in_the_old_shape(server: ThreadedServer, engine: FakeEngine) -
     expected = {
         "tokens": ["t7", "t7"],
         "token_logprobs": [-0.5, -0.5],
-        "top_logprobs": [{"t8": -0.25}, {"t8": -0.25}],
+        "top_logprobs": [{"t8": -0.25, "t7": -0.5}] * 2,
         "text_offset": [0, 2],
     }
     assert answer["choices"][0]["logprobs"] == expected
@@ -89,17 +90,84 @@ def test_logprobs_in_the_old_shape(server: ThreadedServer, engine: FakeEngine) -
     assert post(server, prompt="one").json()["choices"][0]["logprobs"] is None
 
 
+def test_an_echoed_prompt_has_logprobs_too_but_for_its_first_token(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    engine.pieces = ("t2",)
+    engine.scored = (Scored(TokenLogprob(2, -0.5), (TokenLogprob(8, -0.25),)),)
+    expected = {
+        "tokens": ["t0", "t2", "t2"],
+        "token_logprobs": [None, -0.5, -0.5],
+        "top_logprobs": [None, {"t8": -0.25, "t2": -0.5}, {"t8": -0.25, "t2": -0.5}],
+        "text_offset": [0, 0, 2],
+    }
+    body: dict[str, Any] = {"prompt": ["t2"] * 2, "echo": True, "logprobs": 1}
+    for choice in post(server, **body).json()["choices"]:
+        assert (choice["text"], choice["logprobs"]) == ("t2t2", expected)
+    assert [r.prompt_logprobs for r in engine.requests] == [1, 1]
+    frames = post(server, prompt="t2", echo=True, logprobs=1, stream=True).text.split("\n\n")[:-2]
+    choices = [json.loads(f.removeprefix("data: "))["choices"][0] for f in frames]
+    assert [c["text"] for c in choices] == ["t2", "t2", ""]
+    assert choices[0]["logprobs"]["token_logprobs"] == [None, -0.5]
+    post(server, prompt="t2", logprobs=1)
+    post(server, prompt="t2", echo=True)
+    assert [r.prompt_logprobs for r in engine.requests[-2:]] == [None, None]
+
+
+def test_the_end_of_turn_is_the_last_of_the_tokens(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    """Clients that score a text take off what follows it, which may be just that."""
+    engine.pieces, engine.end = (), Scored(TokenLogprob(7, -0.125))
+    engine.scored = (Scored(TokenLogprob(3, -0.5)),)
+    (choice,) = post(server, prompt="one", echo=True, logprobs=0).json()["choices"]
+    assert choice["logprobs"]["tokens"] == ["t0", "t3", "t7"]
+    assert choice["logprobs"]["token_logprobs"] == [None, -0.5, -0.125]
+    assert choice["logprobs"]["text_offset"][-1] == len("one")
+
+
+def test_no_token_may_be_asked_for(server: ThreadedServer, engine: FakeEngine) -> None:
+    post(server, prompt="one", max_tokens=0)
+    longest = [1] * INFO.context
+    assert post(server, prompt=longest, max_tokens=0).status_code == 200
+    assert [request.max_tokens for request in engine.requests] == [0, 0]
+    assert post(server, prompt=longest, max_tokens=1).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text", "offsets"),
+    [
+        ((0, 1, 2), "Hi you", [0, 0, 2]),  # a beginning that the tokenizer added
+        ((3, 2), "Hi you", [0, 2]),  # its first word's space is not in the text
+        ((0, 1), "<s>Hi", [0, 3]),
+        ((4, 5, 1), "öHi", [0, 0, 1]),  # pieces of one character
+        ((1, 6, 1), "Hi?Hi", [0, 2, 2]),  # a token that is not in the text
+    ],
+)
+def test_offsets_are_those_of_the_echoed_text(
+    tokens: tuple[int, ...], text: str, offsets: list[int]
+) -> None:
+    words = (b"", b"Hi", b" you", b" Hi", b"\xc3", b"\xb6", b"no")
+
+    class Spelled:
+        def spell(self, token: int) -> tuple[str, bytes | None]:
+            return ("<s>", None) if token == 0 else ("", words[token])
+
+    scored = [None] * len(tokens)
+    assert legacy_logprobs(tokens, scored, text, 0, Spelled()).text_offset == offsets
+
+
 def test_the_openai_package_reads_both(server: ThreadedServer, engine: FakeEngine) -> None:
     engine.reason = FinishReason.LENGTH
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         whole = client.completions.create(model="any", prompt=["one", "three"])
-        options = {"include_usage": True}
         stream = client.completions.create(
-            model="any", prompt="one", stream=True, stream_options=options
+            model="any", prompt="one", stream=True, stream_options={"include_usage": True}
         )
         chunks = list(stream)
     assert [(c.text, c.finish_reason) for c in whole.choices] == [(TEXT, "length")] * 2
     assert "".join(c.choices[0].text for c in chunks if c.choices) == TEXT
+    assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens == 8
     assert {chunk.id for chunk in chunks} == {chunks[0].id}
 
@@ -113,10 +181,9 @@ def test_the_openai_package_reads_both(server: ThreadedServer, engine: FakeEngin
         ({"prompt": [[]]}, "prompt"),
         ({"prompt": [100]}, "prompt"),
         ({"prompt": ["one"] * 129}, "prompt"),
-        ({"prompt": "one", "max_tokens": 0}, "max_tokens"),
+        ({"prompt": "one", "max_tokens": -1}, "max_tokens"),
         ({"prompt": "one", "best_of": 3}, "best_of"),
         ({"prompt": "one", "suffix": "end"}, "suffix"),
-        ({"prompt": "one", "echo": True, "logprobs": 1}, "echo"),
         ({"prompt": "word " * 100}, "prompt"),
     ],
 )
