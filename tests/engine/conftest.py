@@ -1,4 +1,7 @@
-"""A tiny model, an engine around it and a client that keeps what it is sent."""
+"""A tiny model, an engine around it and a client that keeps what it is sent.
+
+Imports nothing that needs MLX before it is used: the BLAS comes first (`tests/conftest.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,26 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine.engine import Engine
 from engine.events import Event, ModelInfo
-from engine.types import Delta, EngineSettings, Finish, GenerationRequest, SamplingParams, Update
+from engine.types import (
+    Delta,
+    EngineSettings,
+    Finish,
+    GenerationRequest,
+    SamplingParams,
+    Scored,
+    TokenLogprob,
+    Update,
+)
 from tests.tiny import tiny_llama
+
+if TYPE_CHECKING:
+    from engine.models.load import LoadedModel
 
 DEADLINE = 60.0
 
@@ -98,6 +114,21 @@ class Harness:
             self._grown.notify_all()
 
 
+def handed(model: LoadedModel, tokens: list[int], **request: Any) -> Client:
+    """What the client of a row gets that is handed these tokens, each with a log-probability, as
+    many as it may have. Keyword arguments go to GenerationRequest."""
+    from engine.row import Row
+
+    client = Client(GenerationRequest("r", (1,), len(tokens), logprobs=0, **request))
+    row = Row.create(client.request, client, model.tokenizer, 0.0)
+    for token in tokens:
+        reason = row.accept(token, model.tokenizer.eos, Scored(TokenLogprob(token, -1.0)))
+        if reason is not None:
+            row.finish(reason, 1.0)
+            break
+    return client
+
+
 Start = Callable[..., Harness]
 """Start an engine: `start(max_batch=2, folder=…)`, or `start(model=…)` that is loaded already."""
 
@@ -111,7 +142,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def start(tiny_folder: Path) -> Iterator[Start]:
     """All that were started are closed at the end."""
-    from engine.models.load import LoadedModel, load
+    from engine.models.load import load
 
     engines: list[Engine] = []
 

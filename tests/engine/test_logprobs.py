@@ -13,7 +13,6 @@ from engine.bus import Clock, EventBus
 from engine.logprobs import Scores
 from engine.loop import Loop
 from engine.models.load import LoadedModel, load
-from engine.row import Row
 from engine.types import (
     Delta,
     EngineSettings,
@@ -23,7 +22,7 @@ from engine.types import (
     Scored,
     TokenLogprob,
 )
-from tests.engine.conftest import Client, Harness
+from tests.engine.conftest import Client, Harness, handed
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -118,21 +117,9 @@ def test_what_the_neighbours_say_never_matters_bit_for_bit(model: LoadedModel) -
     assert beside(model, (300, 42, 7)) == first
 
 
-def play(model: LoadedModel, tokens: list[int], eos: set[int], stop: tuple[str, ...]) -> Client:
-    """A row that is handed these tokens."""
-    client = Client(GenerationRequest("r", (1,), len(tokens), stop=stop, logprobs=0))
-    row = Row.create(client.request, client, model.tokenizer, 0.0)
-    for token in tokens:
-        reason = row.accept(token, eos, Scored(TokenLogprob(token, -1.0)))
-        if reason is not None:
-            row.finish(reason, 1.0)
-            break
-    return client
-
-
 def test_a_characters_tokens_come_with_the_character(model: LoadedModel) -> None:
     tokens = model.tokenizer.encode("a漢字👩‍👩‍👧")
-    client = play(model, tokens, set(), ())
+    client = handed(model, tokens)
     assert [entry.picked.token for entry in scored(client)] == tokens
     for update in client.updates:
         if isinstance(update, Delta):
@@ -142,7 +129,7 @@ def test_a_characters_tokens_come_with_the_character(model: LoadedModel) -> None
 
 def test_tokens_that_begin_in_a_stop_string_are_left_out(model: LoadedModel) -> None:
     before, after = model.tokenizer.encode("one "), model.tokenizer.encode("STOP and more")
-    client = play(model, [*before, *after], set(), ("STOP",))
+    client = handed(model, [*before, *after], stop=("STOP",))
     assert client.text == "one "
     assert [entry.picked.token for entry in scored(client)] == before
 
@@ -150,9 +137,9 @@ def test_tokens_that_begin_in_a_stop_string_are_left_out(model: LoadedModel) -> 
 def test_the_end_of_turn_is_no_entry_but_a_special_token_inside_is(model: LoadedModel) -> None:
     (eos,) = model.tokenizer.eos
     word = model.tokenizer.encode("word")
-    ended = play(model, [*word, eos], {eos}, ())
+    ended = handed(model, [*word, eos])
     assert [entry.picked.token for entry in scored(ended)] == word
-    ignored = play(model, [*word, eos], set(), ())
+    ignored = handed(model, [*word, eos], min_tokens=len(word) + 1)
     assert [entry.picked.token for entry in scored(ignored)] == [*word, eos]
     assert isinstance(ignored.updates[-1], Finish)
     assert ignored.updates[-1].reason is FinishReason.LENGTH
