@@ -20,6 +20,7 @@ from engine.types import (
     EngineSettings,
     EngineUnavailableError,
     GenerationRequest,
+    KvUse,
     QueueFullError,
     Sink,
 )
@@ -66,6 +67,11 @@ class Engine:
     def longest_row(self) -> int:
         """Tokens, prompt and answer together, that one request may have; 0 before loading."""
         return self._loop.longest_row if self._loop else 0
+
+    @property
+    def kv_use(self) -> KvUse:
+        """What the running requests take of the memory for K/V."""
+        return self._loop.kv_use if self._loop else KvUse()
 
     def submit(self, request: GenerationRequest, sink: Sink) -> None:
         """Queue a request. Thread-safe, returns at once; exactly one `Finish` will follow.

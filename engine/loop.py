@@ -40,7 +40,7 @@ from engine.row import Row
 from engine.scheduler import Candidate, PrefillBudget, Scheduler
 from engine.speculation import begin
 from engine.step import Step, Verify
-from engine.types import EngineSettings, FinishReason, GenerationRequest, Sink
+from engine.types import EngineSettings, FinishReason, GenerationRequest, KvUse, Sink
 
 BUFFER_CACHE = 1 << 30
 """Bytes of freed buffers MLX may keep for reuse; on a GPU it would keep nearly all memory."""
@@ -102,6 +102,11 @@ class Loop:
     def longest_row(self) -> int:
         """Tokens one row may hold: the model's context, or the memory for K/V if that is less."""
         return self._memory.longest(self.model.info.context)
+
+    @property
+    def kv_use(self) -> KvUse:
+        """Memory the running rows take. Any thread."""
+        return self._memory.use([row.held for row in self._seated])
 
     def check(self, request: GenerationRequest) -> None:
         """Refuse what can never run. Any thread. Raises ContextLengthError."""

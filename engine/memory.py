@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.cache import BatchCache, CachedRow, CachePlan
 from engine.cache.memory import measure
 from engine.events import Capability
@@ -11,7 +13,7 @@ from engine.prefill import Group
 from engine.prefix import PrefixCache, Tokens
 from engine.scheduler import Candidate
 from engine.sizes import readable
-from engine.types import ContextLengthError, EngineSettings, GenerationRequest
+from engine.types import ContextLengthError, EngineSettings, GenerationRequest, KvUse
 
 KEPT_SHARE = 8
 """Of the memory for K/V, one part in so many is for ended requests unless another size is asked."""
@@ -49,6 +51,11 @@ class Memory:
     def cost(self, rows: int, longest: int) -> int:
         """Bytes of a batch of `rows` rows, the longest of so many tokens."""
         return self._rows.bytes(rows, longest)
+
+    def use(self, lengths: Sequence[int]) -> KvUse:
+        """What running rows of these lengths take of the budget."""
+        taken = self.cost(len(lengths), max(lengths)) if lengths else 0
+        return KvUse(sum(lengths), min(taken / self.budget, 1.0))
 
     def longest(self, context: int) -> int:
         """Tokens a row may have at most: a model's context, or less where memory ends before."""

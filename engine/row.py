@@ -94,6 +94,11 @@ class Row:
         return len(self.request.prompt) + len(self.tokens)
 
     @property
+    def held(self) -> int:
+        """Tokens whose K/V it has."""
+        return self.length - 1 if self.phase is Phase.DECODE else self.read
+
+    @property
     def history(self) -> tuple[int, ...]:
         """Prompt and answer."""
         return (*self.request.prompt, *self.tokens)

@@ -153,6 +153,15 @@ class Finish:
     end: Scored | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KvUse:
+    """What running requests hold. tokens: in all rows together. share: of the memory for K/V, 0 to
+    1, with the room that rows of unequal length cost."""
+
+    tokens: int = 0
+    share: float = 0.0
+
+
 Update = ScoredPrompt | Delta | Finish
 Sink = Callable[[Update], None]
 """Receives a request's updates on the engine thread: must return at once and never raise."""

@@ -12,7 +12,7 @@ from prometheus_client import (
 )
 
 from engine.events import Phase, Snapshot
-from engine.types import Finish, FinishReason
+from engine.types import Finish, FinishReason, KvUse
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 """Upper bounds of the histograms' buckets."""
@@ -35,6 +35,15 @@ class Metrics:
             self._gauge("vllm:num_requests_waiting", "Requests in the queue"),
             self._gauge("llamacpp:requests_deferred", "Requests in the queue"),
         ]
+        self._kv_share = [
+            self._gauge(name, "Share of the K/V memory that running requests take, 1 for all")
+            for name in (
+                "vllm:kv_cache_usage_perc",
+                "vllm:gpu_cache_usage_perc",
+                "llamacpp:kv_cache_usage_ratio",
+            )
+        ]
+        self._kv_tokens = self._gauge("llamacpp:kv_cache_tokens", "Tokens of running requests")
         self._prompt = [
             self._counter("vllm:prompt_tokens", "Prompt tokens of ended requests"),
             self._counter("llamacpp:prompt_tokens", "Prompt tokens of ended requests"),
@@ -75,13 +84,16 @@ class Metrics:
             self._reading.inc(max(times.first_token - times.admitted, 0.0))
             self._writing.inc(max(times.finished - times.first_token, 0.0))
 
-    def text(self, state: Snapshot) -> bytes:
+    def text(self, state: Snapshot, kv: KvUse) -> bytes:
         """Everything, in Prometheus' text format."""
         phases = [request.phase for request in state.requests]
         for gauge in self._running:
             gauge.set(sum(phase in (Phase.PREFILL, Phase.DECODE) for phase in phases))
         for gauge in self._waiting:
             gauge.set(phases.count(Phase.QUEUED))
+        for gauge in self._kv_share:
+            gauge.set(kv.share)
+        self._kv_tokens.set(kv.tokens)
         return generate_latest(self._registry)
 
     def _gauge(self, name: str, meaning: str) -> Gauge:

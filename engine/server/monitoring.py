@@ -65,7 +65,8 @@ async def metrics(http: Request) -> Response:
     """Load, tokens and times, for Prometheus."""
     engine: Engine = http.app.state.engine
     counted: Metrics = http.app.state.metrics
-    return Response(counted.text(engine.snapshot()), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    text = counted.text(engine.snapshot(), engine.kv_use)
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 @router.get("/slots")

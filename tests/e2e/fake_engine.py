@@ -33,6 +33,7 @@ from engine.types import (
     Finish,
     FinishReason,
     GenerationRequest,
+    KvUse,
     QueueFullError,
     Scored,
     ScoredPrompt,
@@ -113,6 +114,7 @@ class FakeEngine:
         self.bus = EventBus(Clock(), slots=4, queue_limit=8)
         self.model: FakeModel | None = None
         self.longest_row = INFO.context
+        self.kv_use = KvUse()
         self._sinks: dict[str, Sink] = {}
 
     def load(self) -> None:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dspark_tui.engines.remote import metrics_load, slots_load
 from engine.events import Admitted, Prefill
 from engine.server.metrics import Metrics
-from engine.types import Finish, FinishReason, Timings, Usage
+from engine.types import Finish, FinishReason, KvUse, Timings, Usage
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import INFO, FakeEngine
 from tests.e2e.waiting import wait_until
@@ -57,11 +57,25 @@ def test_the_load_under_the_names_of_other_servers(server: ThreadedServer, busy:
     assert (load.running, load.waiting) == (1, 1)
 
 
+def test_k_v_use_under_the_names_of_other_servers(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    engine.kv_use = KvUse(tokens=300, share=0.25)
+    answer = get(server, "/metrics")
+    load = metrics_load(answer.text, 0.0)
+    assert load is not None
+    assert load.kv_usage == 0.25
+    families = {f.name: f for f in text_string_to_metric_families(answer.text)}
+    for name in ("vllm:gpu_cache_usage_perc", "llamacpp:kv_cache_usage_ratio"):
+        assert families[name].samples[0].value == 0.25
+    assert families["llamacpp:kv_cache_tokens"].samples[0].value == 300
+
+
 def test_ended_requests_are_counted_once() -> None:
     metrics = Metrics()
     metrics.ended(Finish(FinishReason.STOP, Usage(5, 3, 2), Timings(0.25, 0.5, 2.0)))
     metrics.ended(Finish(FinishReason.CANCELLED, Usage(7, 0), Timings(None, None, 0.125)))
-    text = metrics.text(FakeEngine().snapshot()).decode()
+    text = metrics.text(FakeEngine().snapshot(), KvUse()).decode()
     values = {
         (sample.name, sample.labels.get("finished_reason") or sample.labels.get("le")): sample.value
         for family in text_string_to_metric_families(text)

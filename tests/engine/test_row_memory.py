@@ -10,6 +10,8 @@ import pytest
 from engine.cache import BatchCache, CachePlan
 from engine.cache.memory import measure
 from engine.models.load import load
+from engine.types import KvUse
+from tests.engine.stepped import Stepped
 from tests.tiny_families import tiny_family
 
 FULL, WINDOWED, RECURRENT = "llama", "gemma3_text", "mamba2"
@@ -54,3 +56,19 @@ def test_the_longest_row_is_the_longest_that_fits(tmp_path: Path) -> None:
     assert memory.bytes(1, longest) <= budget < memory.bytes(1, longest + 1)
     assert memory.longest(budget, limit=300) == 300
     assert memory.longest(budget=0, limit=300) == 0
+
+
+def test_what_is_told_of_its_use_is_what_the_running_rows_hold(tmp_path: Path) -> None:
+    stepped = Stepped(load(tiny_family(tmp_path, FULL), FULL), kv_budget=10**7)
+    loop = stepped.loop
+    assert loop.kv_use == KvUse()
+    for prompt in ((5,) * 300, (6, 7, 8)):
+        stepped.ask(prompt, 40)
+    while len(loop._batch.rows) < 2:
+        stepped.turn()
+    loop._settle()
+    assert loop.kv_use.tokens == sum(loop._batch._cache.rows.lengths)
+    assert loop.kv_use.share == pytest.approx(stepped.taken() / loop._memory.budget)
+    assert 0 < loop.kv_use.share < 1
+    stepped.finish()
+    assert loop.kv_use == KvUse()
