@@ -14,6 +14,14 @@ import httpx
 from httpx_sse import EventSource, SSEError
 
 from engine.proof.endings import end_tokens
+from engine.proof.reply import (
+    MALFORMED,
+    RefusedError,
+    one_line,
+    refuse_errors,
+    take_chunk,
+    take_whole,
+)
 from engine.proof.traffic import Ask, Record
 
 CONNECT_WITHIN = 10.0
@@ -25,22 +33,11 @@ FORBIDDEN = -100
 TRIES = 3
 """Of the warm-up on a server that says it is busy or broken just now."""
 TRY_AGAIN_AFTER = 1.0
-TEXTS = ("content", "reasoning_content", "reasoning")
-MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
-"""What reading an answer of the wrong shape raises."""
 SENT = "http11.send_request_body.complete"
 
 
 class UnusableServerError(Exception):
     """No request can be answered here. `str()` is one line for the person."""
-
-
-class RefusedError(Exception):
-    """The server answered with an error. status: of HTTP, 200 for an error inside a stream."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 FAILURES = (TimeoutError, httpx.HTTPError, RefusedError, *MALFORMED)
@@ -96,7 +93,7 @@ async def reached(target: Target) -> AsyncIterator[Endpoint]:
     try:
         endpoint = Endpoint(target)
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise UnusableServerError(f"{target.url}: {_one_line(error)}") from None
+        raise UnusableServerError(f"{target.url}: {one_line(error)}") from None
     try:
         await endpoint.prepare()
         yield endpoint
@@ -151,7 +148,7 @@ class Endpoint:
                 response = await self._http.post(
                     "/v1/chat/completions", json=body, headers=_labelled(ask)
                 )
-            _refuse_errors(response)
+            refuse_errors(response)
             return response.json()
         except FAILURES as error:
             raise UnusableServerError(self._explained(error)) from None
@@ -159,7 +156,7 @@ class Endpoint:
     async def _first_model(self) -> str:
         async with asyncio.timeout(self._target.timeout):
             response = await self._http.get("/v1/models")
-        _refuse_errors(response)
+        refuse_errors(response)
         try:
             return str(response.json()["data"][0]["id"])
         except MALFORMED:
@@ -229,10 +226,10 @@ class Endpoint:
         ):
             if not response.is_success:
                 await response.aread()
-                _refuse_errors(response)
+                refuse_errors(response)
             if response.headers.get("Content-Type", "").startswith("application/json"):
                 document = json.loads(await response.aread())
-                _take_whole(record, document, loop.time())
+                take_whole(record, document, loop.time())
             else:
                 await self._read_stream(record, response)
         if not record.arrivals:
@@ -256,7 +253,7 @@ class Endpoint:
             if frame.data == "[DONE]":
                 complete = True
                 break
-            _take_chunk(record, json.loads(frame.data), clock())
+            take_chunk(record, json.loads(frame.data), clock())
         if record.end is None and complete and record.arrivals:
             record.end = record.arrivals[-1]
         if record.end is None:
@@ -280,7 +277,7 @@ class Endpoint:
             case RefusedError():
                 return f"answered {error.status}: {error}"
             case httpx.ConnectError() if "SSL" in str(error) or "TLS" in str(error):
-                return f"TLS: {_one_line(error)}"
+                return f"TLS: {one_line(error)}"
             case httpx.ConnectError() | httpx.ConnectTimeout():
                 return "does not answer; is a server running there?"
             case httpx.HTTPError():
@@ -288,59 +285,10 @@ class Endpoint:
             case json.JSONDecodeError() | UnicodeDecodeError():
                 return "sent something that is not JSON"
             case ValueError():
-                return _one_line(error)
+                return one_line(error)
             case _:
                 return "sent JSON of another shape than OpenAI's"
 
 
 def _labelled(ask: Ask) -> dict[str, str]:
     return {"X-Dspark-Source": ask.source}
-
-
-def _take_chunk(record: Record, chunk: Any, now: float) -> None:
-    if error := chunk.get("error"):
-        raise RefusedError(200, _message(error))
-    for choice in chunk.get("choices") or ():
-        delta = choice.get("delta") or {}
-        if text := "".join(delta.get(key) or "" for key in TEXTS):
-            record.received(text, now)
-        if choice.get("finish_reason"):
-            record.end = now
-    _take_usage(record, chunk.get("usage"))
-
-
-def _take_whole(record: Record, document: Any, now: float) -> None:
-    if error := document.get("error"):
-        raise RefusedError(200, _message(error))
-    message = document["choices"][0]["message"]
-    if text := "".join(message.get(key) or "" for key in TEXTS):
-        record.received(text, now)
-        record.end = now
-    _take_usage(record, document.get("usage"))
-
-
-def _take_usage(record: Record, usage: Any) -> None:
-    if not usage:
-        return
-    record.reported = usage.get("completion_tokens")
-    record.prompt_tokens = usage.get("prompt_tokens")
-    record.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-
-
-def _refuse_errors(response: httpx.Response) -> None:
-    """Raise what an error status says. The body has been read."""
-    if response.is_success:
-        return
-    try:
-        said = _message(response.json()["error"])
-    except MALFORMED:
-        said = response.reason_phrase
-    raise RefusedError(response.status_code, said)
-
-
-def _message(error: Any) -> str:
-    return _one_line(error.get("message") if isinstance(error, dict) else error)
-
-
-def _one_line(text: Any) -> str:
-    return " ".join(str(text or "no reason given").split())[:300]

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from engine.proof.endpoint import MALFORMED, UnusableServerError
+from engine.proof.endpoint import UnusableServerError
 from engine.proof.prompts import Prompts
+from engine.proof.reply import MALFORMED
 from engine.proof.traffic import Ask
 
 
