@@ -15,7 +15,6 @@ from dspark_tui.config import Settings
 from dspark_tui.conversation.session import Target
 from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
-from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.keeping import SessionChosen
 from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
@@ -124,7 +123,7 @@ class DsparkApp(ThemedApp):
         if choice.workspace is not None and self._workspaces.in_use(choice.workspace):
             self.notify("that session is open in another window", severity="warning")
             return
-        await old.runs.close()
+        await old.finish()
         old.keep()
         if choice.workspace is None:
             opened: Opened | None = self._new_session()
@@ -139,18 +138,15 @@ class DsparkApp(ThemedApp):
         self.workbench.show_turn(choice)
 
     async def action_quit(self) -> None:
-        """ctrl+q from anywhere; pressed again at the question it asks, it means it."""
-        if isinstance(self.screen, Confirm):
-            self.exit()
-        else:
-            self.workbench.action_quit()
+        """ctrl+q from anywhere."""
+        self.workbench.action_quit()
 
     def action_help_quit(self) -> None:
         self.notify(f"{self.workbench.keymap.name('quit', Context.COMPOSER)} quits", timeout=3)
 
     async def close(self) -> None:
         """Stop what runs, end the worker, save the state. Call it once the app has ended."""
-        await self.workbench.runs.close()
+        await self.workbench.finish()
         self.workbench.opened.journal.note((), self.workbench.opened.view)
         await self._engines.close()
         self._workspaces.close()

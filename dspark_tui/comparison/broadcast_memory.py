@@ -12,6 +12,7 @@ from dspark_tui.batch.judged import AT_ONCE
 from dspark_tui.comparison.broadcasts import Broadcast, Reply, candidate
 from dspark_tui.conversation.request_record import RequestRecord
 from dspark_tui.conversation.session import Conversation, Session, Turn
+from dspark_tui.conversation.turns import Origin
 from dspark_tui.storage.workspace import every_turn
 
 
@@ -47,7 +48,12 @@ def remembered(session: Session) -> list[Broadcast]:
 
 
 def _answered(panes: Iterable[Conversation]) -> Iterable[Answered]:
-    return (Answered(pane, turn) for pane in panes for turn in every_turn(pane) if turn.requests)
+    return (
+        Answered(pane, turn)
+        for pane in panes
+        for turn in every_turn(pane)
+        if turn.requests and turn.origin is not Origin.REPEAT
+    )
 
 
 def _together(group: list[Answered], other: Answered) -> bool:

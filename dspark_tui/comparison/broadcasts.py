@@ -92,13 +92,7 @@ class Broadcast:
 
     @property
     def aggregate(self) -> Aggregate | None:
-        """All tokens over the time from the first sending to the last token; None before one."""
-        records = [reply.record for reply in self.replies]
-        ends = [record.sent + record.last for record in records if record.last is not None]
-        if not ends:
-            return None
-        start = min(record.sent for record in records if record.sent)
-        return Aggregate(sum(record.tokens for record in records), max(ends) - start)
+        return aggregate([reply.record for reply in self.replies])
 
     @property
     def engines(self) -> set[str]:
@@ -154,6 +148,15 @@ class Broadcasts:
         """The pane's replies to that prompt which are still to come, oldest first."""
         replies = (found.reply_of(pane) for found in self._all if found.prompt == prompt)
         return [reply for reply in replies if reply is not None and reply.waits]
+
+
+def aggregate(records: Sequence[RequestRecord]) -> Aggregate | None:
+    """All tokens over the time from the first sending to the last token; None before one."""
+    ends = [record.sent + record.last for record in records if record.last is not None]
+    if not ends:
+        return None
+    start = min(record.sent for record in records if record.sent)
+    return Aggregate(sum(record.tokens for record in records), max(ends) - start)
 
 
 def candidate(pane: Conversation, base: Conversation) -> str:

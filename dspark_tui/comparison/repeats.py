@@ -1,53 +1,55 @@
-"""One prompt asked several times of each pane: how often does the same answer come?"""
+"""One prompt asked several times of each pane: how often does the same answer come?
+
+The answers are turns beside the pane's own, so they are stored, found and exported as any other.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from dspark_tui.conversation.answer import Answer
-from dspark_tui.conversation.params import SEED_BITS
+from dspark_tui.batch.judged import AT_ONCE
+from dspark_tui.conversation.params import DRAWN_SEED_BITS, SEED_BITS
 from dspark_tui.conversation.reasoning import answer_of
-from dspark_tui.conversation.session import Conversation, Turn
-from dspark_tui.engines.chat_updates import Message
-
-if TYPE_CHECKING:
-    from dspark_tui.engines.client import EngineClient
-
-ClientOf = Callable[[Conversation], Awaitable["EngineClient"]]
-"""Gives the client of a pane's engine once that can be asked."""
+from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.run import Run
+from dspark_tui.conversation.session import Conversation
+from dspark_tui.conversation.turns import Origin, Turn, TurnStatus
+from dspark_tui.engines.engines import Engines
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request. seed: what it is sent with, None where the server draws one."""
+    """One request. turn: what it is kept as. run: None where it was asked earlier."""
 
     pane: Conversation
     number: int
-    seed: int | None
-    answer: Answer = field(default_factory=Answer)
-    over: bool = False
+    turn: Turn
+    run: Run | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.turn.status.over
 
     @property
     def whole(self) -> bool:
-        return self.over and not self.answer.problem
+        return self.turn.status is TurnStatus.DONE
 
-    async def ask(self, client_of: ClientOf, messages: list[Message]) -> None:
-        """Returns when the answer is whole or has a problem."""
-        from dspark_tui.engines.client_errors import ClientError
+    @property
+    def problem(self) -> str:
+        """Why the answer is not whole, "" if it is."""
+        return "" if self.whole else self.turn.problem or self.turn.status
 
-        params = replace(self.pane.params, seed=self.seed)
-        source = f"{self.pane.label} #{self.number}"
-        try:
-            with suppress(ClientError):  # the answer says what went wrong
-                client = await client_of(self.pane)
-                await self.answer.receive(client, messages, params, source)
-        finally:
-            self.over = True
+    @property
+    def record(self) -> RequestRecord:
+        """Empty while nothing was sent."""
+        if self.turn.requests:
+            return self.turn.requests[-1]
+        return RequestRecord(0) if self.run is None else self.run.record()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +61,72 @@ class Group:
 
 
 class Repeats:
-    """All requests of all panes, sent at once: they share the engine's batch."""
+    """Requests of all panes, sent at once: they share the engine's batch. No pane shows them.
 
-    def __init__(
-        self,
-        prompt: str,
-        panes: Sequence[Conversation],
-        times: int,
-        first_seed: Callable[[Conversation], int | None],
-        *,
-        same: bool,
-    ) -> None:
-        """same: every attempt of a pane has its first seed; else each has the next one."""
+    attempts: at first those of the latest time the prompt was repeated there.
+    """
+
+    def __init__(self, prompt: str, panes: Sequence[Conversation], engines: Engines) -> None:
         self.prompt, self.panes = prompt, panes
+        self._engines = engines
+        self.attempts = _kept(prompt, panes)
+
+    def ask(self, times: int, *, same: bool) -> None:
+        """Ask each pane's engine. same: with one seed for all; else each has the next one."""
+        drawn = secrets.randbits(DRAWN_SEED_BITS)
         self.attempts = [
-            Attempt(pane, number, _seed(first_seed(pane), 0 if same else number - 1))
-            for pane in panes
+            self._asked(pane, number, self._seed(pane, drawn, number, same=same))
+            for pane in self.panes
             for number in range(1, times + 1)
         ]
 
-    async def run(self, client_of: ClientOf) -> None:
-        """Ask each pane's engine; cancelling it ends what still runs."""
-        messages = {pane.number: _messages(pane, self.prompt) for pane in self.panes}
-        async with asyncio.TaskGroup() as group:
-            for attempt in self.attempts:
-                group.create_task(attempt.ask(client_of, messages[attempt.pane.number]))
+    def forget(self) -> None:
+        """Look at none of them any more; their turns stay."""
+        self.attempts = []
+
+    @property
+    def running(self) -> bool:
+        return not all(attempt.over for attempt in self.attempts)
+
+    @property
+    def receiving(self) -> list[Run]:
+        return [a.run for a in self.attempts if a.run is not None and not a.over]
+
+    def stop(self) -> None:
+        """What was written stays."""
+        for run in self.receiving:
+            run.stop()
+
+    async def close(self) -> None:
+        """Stop, and wait until all connections are closed."""
+        await asyncio.gather(*(a.run.finish() for a in self.attempts if a.run is not None))
 
     def of(self, pane: Conversation) -> list[Attempt]:
         return [attempt for attempt in self.attempts if attempt.pane is pane]
+
+    def _asked(self, pane: Conversation, number: int, seed: int | None) -> Attempt:
+        """The run sees the pane's history and a label that tells it from the others."""
+        turn = Turn(self.prompt, parent=_before(pane, self.prompt), origin=Origin.REPEAT, seed=seed)
+        params = replace(pane.params, name=f"{pane.params.name} #{number}".lstrip())
+        branch = pane.turns[: pane.turns.index(turn.parent) + 1] if turn.parent else []
+        link = self._engines.of(pane.params.engine)
+        link.revive()
+        run = Run(replace(pane, turns=[*branch, turn], params=params), turn, link)
+        pane.siblings(turn).append(turn)
+        return Attempt(pane, number, turn, run)
+
+    def _seed(self, pane: Conversation, drawn: int, number: int, *, same: bool) -> int | None:
+        """From the pane's own, else from one for all panes, so that its answer can be had again.
+
+        None for a server that hides its batch: some leave it as soon as a request has a seed.
+        """
+        first = pane.params.seed
+        if first is None:
+            hidden = self._engines.of(pane.params.engine).batch_hidden
+            if hidden and not same:
+                return None
+            first = drawn
+        return (first + (0 if same else number - 1)) % (1 << SEED_BITS)
 
 
 def groups(attempts: Iterable[Attempt]) -> list[Group]:
@@ -94,7 +134,7 @@ def groups(attempts: Iterable[Attempt]) -> list[Group]:
     found: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         if attempt.whole:
-            found.setdefault(answer_of(attempt.answer.text), []).append(attempt)
+            found.setdefault(answer_of(attempt.turn.answer), []).append(attempt)
     return sorted(
         (Group(text, tuple(alike)) for text, alike in found.items()),
         key=lambda group: -len(group.attempts),
@@ -111,15 +151,30 @@ def agreement(attempts: Sequence[Attempt]) -> str:
 
 def problems(attempts: Iterable[Attempt]) -> Counter[str]:
     """Why answers are not whole, with how many are so."""
-    return Counter(a.answer.problem for a in attempts if a.over and not a.whole)
+    return Counter(a.problem for a in attempts if a.over and not a.whole)
 
 
-def _seed(first: int | None, step: int) -> int | None:
-    return None if first is None else (first + step) % (1 << SEED_BITS)
-
-
-def _messages(pane: Conversation, prompt: str) -> list[Message]:
-    """The pane's history with the prompt; one that was the last anyway is not said twice."""
+def _before(pane: Conversation, prompt: str) -> Turn | None:
+    """The turn the prompt comes after; one that was the last anyway is not said twice."""
     again = bool(pane.turns) and pane.turns[-1].prompt == prompt
     turns = pane.turns[:-1] if again else pane.turns
-    return replace(pane, turns=[*turns, Turn(prompt)]).messages()
+    return turns[-1] if turns else None
+
+
+def _kept(prompt: str, panes: Iterable[Conversation]) -> list[Attempt]:
+    """Those of the latest time that the prompt was repeated where the panes are now."""
+    found = [
+        (turn, pane)
+        for pane in panes
+        for turn in pane.siblings(Turn(prompt, parent=_before(pane, prompt)))
+        if turn.origin is Origin.REPEAT and turn.prompt == prompt
+    ]
+    found.sort(key=lambda kept: kept[0].id)
+    gaps = [later.created - turn.created for (turn, _), (later, _) in pairwise(found)]
+    start = max((n for n, gap in enumerate(gaps, 1) if gap > AT_ONCE), default=0)
+    numbers = Counter[int]()
+    attempts = []
+    for turn, pane in found[start:]:
+        numbers[pane.number] += 1
+        attempts.append(Attempt(pane, numbers[pane.number], turn))
+    return attempts

@@ -15,6 +15,8 @@ from typing import Any
 from dspark_tui.text.foreign import drawable, harmless
 
 SEED_BITS = 64
+DRAWN_SEED_BITS = 32
+"""Of the seeds drawn here: every server takes these."""
 NAME_LIMIT = 40
 
 

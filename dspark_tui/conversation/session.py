@@ -87,13 +87,16 @@ class Conversation:
         return next((turn for turn in reversed(self.turns) if self.place(turn)[1] > 1), None)
 
     def show(self, turn: Turn) -> None:
-        """Show the branch the turn is on: all before it, and the newest of what followed it."""
+        """Show the branch the turn is on: all before it, and the newest of what followed it.
+
+        Repeats followed nothing: they were asked on the side.
+        """
         branch = [turn]
         while (parent := branch[-1].parent) is not None:
             branch.append(parent)
         branch.reverse()
-        while branch[-1].children:
-            branch.append(branch[-1].children[-1])
+        while followed := [c for c in branch[-1].children if c.origin is not Origin.REPEAT]:
+            branch.append(followed[-1])
         self.turns = branch
 
     def copied_turns(self) -> list[Turn]:

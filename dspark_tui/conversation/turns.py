@@ -38,6 +38,7 @@ class Origin(StrEnum):
     EDITED = "edited"
     NEW_SEED = "new seed"
     SAME_SEED = "same seed"
+    REPEAT = "repeat"  # perhaps the seed: it is one of several asked at once, to be compared
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +59,11 @@ class Turn:
     id: int = field(default_factory=new_id)
     children: list[Turn] = field(default_factory=list, repr=False)
     requests: list[RequestRecord] = field(default_factory=list, repr=False)
+
+    @property
+    def created(self) -> float:
+        """Unix time."""
+        return self.id / 1e9
 
     @property
     def cut_off(self) -> bool:

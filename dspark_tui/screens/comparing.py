@@ -161,15 +161,26 @@ class Comparing(Paning):
     def action_repeats(self) -> None:
         from dspark_tui.screens.repeat import Repeat
 
-        pane = self.session.active
+        pane, panes = self.session.active, self.session.recipients()
         prompt = self.composer.prompt.strip() or (pane.turns[-1].prompt if pane.turns else "")
         if not prompt:
+        from dspark_tui.comparison.repeats import Repeats
             self.say("write a prompt first, or send one")
         elif not self._refused_while_blind():
-            panes = self.session.recipients()
-            self.app.push_screen(Repeat(prompt, panes, self.engines, self.glyphs))
+            self.repeats = Repeats(prompt, panes, self.engines)
+            screen = Repeat(self.repeats, self.engines, self.glyphs)
+            self.app.push_screen(screen, lambda _: self._place_anew(panes))
+
+    def _place_anew(self, panes: Sequence[Conversation]) -> None:
+        """Their prompts may have more answers to be among than before."""
+        for pane in map(self.grid.pane_of, panes):
+            back = pane.keep_scroll()
+            pane.show()
+            self.call_after_refresh(back)
 
 
+        elif any(pane.busy for pane in panes):
+            self.say("panes are answering; repeat a prompt when their answers are there")
 def _latest_answer(pane: Conversation) -> str:
     """Without what was only thought."""
     return next((answer_of(turn.answer) for turn in reversed(pane.turns) if turn.answer), "")

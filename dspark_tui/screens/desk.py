@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.screen import Screen
 
 from dspark_tui.actions import Context
@@ -9,12 +11,15 @@ from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.conversation.runs import Runs
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.engines.engines import Engines
-from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
+
+if TYPE_CHECKING:
+    from dspark_tui.comparison.repeats import Repeats
+    from dspark_tui.engines.link import EngineLink
 
 
 class Desk(Screen[None]):
@@ -23,6 +28,7 @@ class Desk(Screen[None]):
     session: Session
     engines: Engines
     runs: Runs
+    repeats: Repeats | None = None
     keymap: Keymap
     glyphs: Glyphs
     grid: PaneGrid

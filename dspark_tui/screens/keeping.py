@@ -48,7 +48,8 @@ class Keeping(Desk):
         view.draft = self.composer.draft if self.session.editing is None else Draft()
         for pane in self.session.panes:
             pane.left_off = self.grid.pane_of(pane).transcript.left_off
-        self.opened.journal.note(self.runs, view)
+        repeating = self.repeats.receiving if self.repeats is not None else []
+        self.opened.journal.note([*self.runs, *repeating], view)
         trouble = self.opened.journal.trouble
         if trouble != self._trouble:
             self._trouble = trouble

@@ -9,6 +9,7 @@ from dspark_tui.conversation.session import MAX_PANES, Conversation, Target
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
+from dspark_tui.storage.workspace import every_turn
 
 
 class Paning(Desk):
@@ -62,8 +63,9 @@ class Paning(Desk):
         pane = self.session.active
         if len(self.session.panes) == 1:
             self.say(f"the last pane stays; {self.key('quit')} quits")
-        elif pane.turns:
-            state = "is answering" if pane.busy else f"holds {_counted(len(pane.turns), 'answer')}"
+        elif pane.starts:
+            count = sum(1 for _ in every_turn(pane))
+            state = "is answering" if pane.busy else f"holds {_counted(count, 'answer')}"
             question = f"Pane {pane.title} {state}. Close it all the same?"
             self.app.push_screen(Confirm(question, "close"), self._close_if)
         else:

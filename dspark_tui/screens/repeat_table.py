@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from textual.content import Content
 
 from dspark_tui.batch.parts import grouped
+from dspark_tui.comparison.broadcasts import aggregate
 from dspark_tui.comparison.repeats import Group, Repeats, agreement, groups, problems
-from dspark_tui.conversation.answer import aggregate
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.text.foreign import drawable
 
@@ -27,7 +27,7 @@ def progress(repeats: Repeats) -> str:
     parts = [f"{sum(attempt.whole for attempt in attempts)} of {len(attempts)} answered"]
     if failed := problems(attempts).total():
         parts.append(f"{failed} not")
-    if (total := aggregate(attempt.answer for attempt in attempts)) is not None:
+    if (total := aggregate([attempt.record for attempt in attempts])) is not None:
         parts.append(
             f"{grouped(total.tokens)} tok / {total.seconds:.2f} s = {total.rate:.1f} tok/s"
         )
@@ -45,8 +45,8 @@ def heading(repeats: Repeats, pane: Conversation) -> Content:
 def entry(group: Group) -> Content:
     """An answer: how often it came, how long it is, a seed that brings it, its first words."""
     first = group.attempts[0]
-    size = "" if first.answer.tokens is None else f"{grouped(first.answer.tokens)} tok"
-    seed = "" if first.seed is None else f"seed {first.seed}   "
+    size = f"{grouped(first.record.tokens)} tok"
+    seed = "" if first.turn.seed is None else f"seed {first.turn.seed}   "
     words = drawable(" ".join(group.text[:FIRST_CHARACTERS].split()))
     return Content.assemble((_times(len(group.attempts)), "bold"), f"{size:>11}   {seed}{words}")
 
@@ -70,9 +70,9 @@ def csv_rows(repeats: Repeats) -> Iterator[tuple[object, ...]]:
             for attempt in group.attempts
         }
         for attempt in attempts:
-            answer = attempt.answer
+            turn, record = attempt.turn, attempt.record
             yield (
-                repeats.prompt, pane.number, pane.params.name, attempt.number, attempt.seed,
-                found.get(id(attempt), ""), answer.tokens, answer.ttft, answer.completion_time,
-                answer.reason, answer.problem, answer.text,
+                repeats.prompt, pane.number, pane.params.name, attempt.number, turn.seed,
+                found.get(id(attempt), ""), record.tokens, record.first, record.ended,
+                record.reason, attempt.problem, turn.answer,
             )  # fmt: skip

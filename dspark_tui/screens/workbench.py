@@ -21,12 +21,11 @@ from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
 from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.composing import Composing
-from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.engining import Engining
-from dspark_tui.screens.experimenting import Experimenting
 from dspark_tui.screens.exporting import Exporting
 from dspark_tui.screens.finding import Finding
+from dspark_tui.screens.quitting import Quitting
 from dspark_tui.screens.keeping import Keeping
 from dspark_tui.storage.workspaces import Opened, Workspaces
 from dspark_tui.widgets.batch_panel import Mode
@@ -67,9 +66,7 @@ class Chrome:
         return cls(line_only=width < 20 or height < 6, bare=bare, panel=Mode.OFF if bare else panel)
 
 
-class Workbench(
-    Experimenting, Finding, Composing, Comparing, Conversing, Keeping, Exporting, Engining
-):
+class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Exporting, Engining):
     """Draws the session and the engine; the state itself lives in Session, Runs and Engines."""
 
     AUTO_FOCUS = "Composer"
@@ -273,29 +270,3 @@ class Workbench(
 
     def action_redraw(self) -> None:
         self.app.refresh(repaint=True, layout=True)
-
-    def action_quit(self) -> None:
-        under_way = self._under_way()
-        if under_way:
-            question = f"{under_way}. Quit all the same?"
-            self.app.push_screen(Confirm(question, "quit"), self._quit_if)
-        else:
-            self.app.exit()
-
-    def _under_way(self) -> str:
-        """What leaving now would break off, as a sentence; "" if nothing is."""
-        count, experiment = len(self.runs), self.experiment_runs
-        panes = f"{count} panes are" if count > 1 else "One pane is"
-        if not count:
-            return "An experiment is running" if experiment else ""
-        return f"{panes} answering" + (", and an experiment is running" if experiment else "")
-
-    def _quit_if(self, confirmed: bool | None) -> None:
-        if confirmed:
-            self.app.exit()
-
-    def action_quit_if_empty(self) -> None:
-        if self.composer.text:
-            self.composer.action_delete_right()
-        else:
-            self.action_quit()

@@ -47,7 +47,7 @@ class Journal:
         """Have everything saved that has changed. runs: those that are still receiving."""
         session = self._session
         known = bool(self._panes)
-        if not known and not any(pane.turns for pane in session.panes) and not view.draft.text:
+        if not known and not any(pane.starts for pane in session.panes) and not view.draft.text:
             return
         rows: list[Row] = list(self._changed_panes())
         for pane in session.panes:

@@ -190,12 +190,16 @@ class Store:
     def prompts(self) -> list[str]:
         """Prompts sent lately, the newest last, each once."""
         rows = self._db.execute(
-            "select prompt from turns order by id desc limit ?", (PROMPTS_LOOKED_AT,)
+            "select prompt from turns where origin != 'repeat' order by id desc limit ?",
+            (PROMPTS_LOOKED_AT,),
         )
         return list(dict.fromkeys(prompt for (prompt,) in rows))[::-1]
 
     def search(self, text: str) -> list[Hit]:
-        """Finished turns that have every word of the text in prompt or answer, newest first."""
+        """Finished turns that have every word of the text in prompt or answer, newest first.
+
+        Of a prompt's repeats with none of the words in their answers, only the newest.
+        """
         words = text.split()
         indexed = [word for word in words if len(word) >= INDEXED_LENGTH]
         others = [word for word in words if len(word) < INDEXED_LENGTH]
@@ -209,13 +213,15 @@ class Store:
             oldest = f"select id from turns order by id desc limit 1 offset {UNINDEXED_LOOKED_AT}"
             conditions.append(f"t.id > coalesce(({oldest}), 0)")
         conditions += ["instr(lower(t.prompt || ' ' || t.answer), lower(?))"] * len(others)
+        answers = " or ".join(["instr(lower(t.answer), lower(?))"] * len(words))
+        conditions.append(f"(t.origin != 'repeat' or {answers} or not exists ({_NEWER_REPEAT}))")
         phrases = " ".join('"' + word.replace('"', '""') + '"' for word in indexed)
         rows = self._db.execute(
             f"select w.id, {_NAME}, p.id, p.number, p.params, t.id, t.prompt, t.answer"
             f" from {source} join panes as p on p.id = t.pane"
             " join workspaces as w on w.id = p.workspace"
             f" where {' and '.join(conditions)} order by {order} desc limit {FOUND_AT_MOST}",
-            [phrases, *others] if indexed else others,
+            [*([phrases] if indexed else []), *others, *words],
         )
         return [Hit(*row) for row in rows]
 
@@ -241,6 +247,10 @@ def _upsert(kind: type[Row]) -> str:
 
 _UPSERTS = {kind: _upsert(kind) for kind in TABLES}
 
+_NEWER_REPEAT = (
+    "select 1 from turns as newer where newer.pane = t.pane and newer.parent is t.parent"
+    " and newer.prompt = t.prompt and newer.origin = 'repeat' and newer.id > t.id"
+)
 _FIRST = "select min(id) from turns where pane in (select id from panes where workspace = w.id)"
 _NAME = (
     "iif(w.name != '', w.name,"

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 from textual.content import Content
-from textual.widgets import OptionList, Static
 
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.votes import Vote
 from dspark_tui.screens.broadcast import BroadcastFigures
 from dspark_tui.screens.compare import Compare
-from dspark_tui.screens.repeat import Repeat
 from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.diff_view import DiffView
 from dspark_tui.widgets.tab_strip import TabStrip
-from tests.tui.conftest import Bench, OpenBench, panes, slow
+from tests.tui.conftest import Bench, OpenBench, panes
+from tests.tui.sheets import asked, shown
 from tests.tui.stage import lines
 
 SETTINGS = Settings(
@@ -33,28 +32,6 @@ SETTINGS = Settings(
 
 def title(bench: Bench, number: int) -> str:
     return Content.from_markup(bench.pane(number).border_title or "").plain
-
-
-def shown(bench: Bench, selector: str) -> str:
-    """A line of the screen on top."""
-    return str(bench.app.screen.query_one(selector, Static).render())
-
-
-def hint(bench: Bench) -> str:
-    """What the sheet on top says of its keys."""
-    return str(bench.app.screen.query_one(".sheet").border_subtitle)
-
-
-def groups_listed(bench: Bench) -> list[str]:
-    options = bench.app.screen.query_one(OptionList)
-    return [str(options.get_option_at_index(n).prompt) for n in range(options.option_count)]
-
-
-async def asked(bench: Bench) -> None:
-    """A broadcast that all panes have answered; the keys go to the panes."""
-    await bench.send("Explain rainbows.")
-    await bench.until_idle()
-    await bench.press("escape")
 
 
 # ---- differences
@@ -285,64 +262,3 @@ async def test_a_folder_that_can_t_be_written_is_one_line(
         await asked(bench)
         await bench.press("B", "w")
         await bench.until(lambda: any("can't be written" in text for text in bench.notices()))
-
-
-# ---- repeats
-
-
-async def test_repeats_go_out_as_one_batch_and_are_grouped_by_pane(
-    open_bench: OpenBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with open_bench(slow(), settings=panes(2)) as bench:
-        await bench.type("Say it again.")
-        await bench.press("escape", "K")
-        await bench.until(lambda: isinstance(bench.app.screen, Repeat))
-        assert "5 times, 2 panes: 10 requests" in shown(bench, "#plan")
-        await bench.press("minus", "minus", "s", "enter")
-        assert "3 times, 2 panes: 6 requests in one batch, always the same" in shown(bench, "#plan")
-        await bench.until(lambda: "6 of 6 answered" in shown(bench, "#state"))
-        await bench.until(lambda: len(groups_listed(bench)) == 4)
-        heading, first, other, _ = groups_listed(bench)
-        assert heading == "1   3 of 3 identical"
-        assert "3x" in first
-        assert other == "2   3 of 3 identical"
-        assert max(sample.width for sample in bench.link.live.widths.samples) > 1
-        await bench.press("w")
-        await bench.until(lambda: list(tmp_path.glob("repeats-*.csv")))
-        (file,) = tmp_path.glob("repeats-*.csv")
-        with file.open(newline="", encoding="utf-8") as table:
-            rows = list(csv.DictReader(table))
-        assert [row["number"] for row in rows] == ["1", "2", "3"] * 2
-        assert {row["group"] for row in rows} == {"1"}
-        await bench.press("escape")
-        assert bench.composer.text == "Say it again."
-        assert not bench.conversation(1).turns
-
-
-async def test_esc_stops_repeats_and_says_how_many_have_no_answer(open_bench: OpenBench) -> None:
-    async with open_bench(settings=panes(1)) as bench:
-        await asked(bench)
-        assert bench.server is not None
-        bench.server.script.slots = 0  # whatever comes now waits for ever
-        await bench.press("K", "enter")
-        await bench.until(lambda: len(bench.link.live.queue) == 5)
-        assert "Esc stops" in hint(bench)
-        await bench.press("escape")
-        await bench.until(lambda: not bench.link.live.active)
-        await bench.until(lambda: "Esc closes" in hint(bench))
-        await bench.until(lambda: "0 of 5 answered   5 not" in shown(bench, "#state"))
-        assert groups_listed(bench)[1].split() == ["5x", "interrupted"]
-        await bench.press("escape")
-        assert bench.app.screen is bench.workbench
-
-
-async def test_there_must_be_something_to_repeat(open_bench: OpenBench) -> None:
-    async with open_bench(settings=panes(2)) as bench:
-        await bench.press("escape", "K")
-        assert bench.notices() == ["write a prompt first, or send one"]
-        await bench.press("i")
-        await asked(bench)
-        await bench.press("b", "K")
-        assert bench.app.screen is bench.workbench
-        assert "who is who" in bench.notices()[-1]

@@ -118,6 +118,20 @@ def test_search_finds_every_word_anywhere(store: Store, query: str, found: list[
     assert all((hit.session, hit.number) == ("optics", 1) for hit in hits)
 
 
+def test_repeats_of_a_prompt_are_found_by_their_answers_and_by_the_prompt_once(
+    store: Store,
+) -> None:
+    answers = ["red", "green", "red"]
+    repeats = [turn(101 + n, "a colour", a, origin="repeat") for n, a in enumerate(answers)]
+    store.save([*workspace(), turn(100, "a colour", "blue"), *repeats])
+    store.save([turn(200, "a colour", "grey", parent=100, origin="repeat")])
+    assert [hit.turn for hit in store.search("colour")] == [200, 103, 100]
+    assert [hit.turn for hit in store.search("colour red")] == [103, 101]
+    assert store.prompts() == ["a colour"]
+    store.save([turn(300, "never sent", origin="repeat")])
+    assert store.prompts() == ["a colour"]
+
+
 def test_an_answer_is_found_once_it_is_finished_and_as_it_is_then(store: Store) -> None:
     store.save([*workspace(), turn(100, answer="begi", status="running", finished=False)])
     assert store.search("begi") == []
