@@ -205,7 +205,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("themes", "Theme", "choose the colours"),
     Action(
-        "lanes", "Requests", "choose one in the batch panel, whoever asked: x cancels it",
+        "lanes", "Requests", "choose one in the batch panel, whoever asked: x cancels, w is CSV",
         panes=("L",), bar="requests",
     ),
     Action(

@@ -102,8 +102,9 @@ class DsparkApp(ThemedApp):
 
     async def _painted(self) -> None:
         """The first frame is on screen: now the slow things may begin."""
-        for notice in filter(None, (*self._start.notices, self._workspaces.saver.problem)):
-            self.notify(notice, severity="warning", timeout=12, markup=False)
+        notices = [*self._start.notices, self._workspaces.saver.problem]
+        if trouble := "\n".join(filter(None, notices)):
+            self.notify(trouble, severity="warning", timeout=12)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)

@@ -80,6 +80,11 @@ class Engines:
                 self._start(link)
         return self._links[name]
 
+    def failure(self, name: str) -> str:
+        """Why the engine can't be had, in one line; "" unless it was needed and has given up."""
+        link = self._links.get(name)
+        return link.problem if link is not None and link.failed else ""
+
     def start(self) -> None:
         self._started = True
         for link in self._links.values():

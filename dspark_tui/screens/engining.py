@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from dspark_tui.engines.client_errors import ClientError
 from dspark_tui.screens.desk import Desk
 from dspark_tui.text.foreign import drawable
@@ -53,6 +55,16 @@ class Engining(Desk):
         else:
             self.run_worker(self.link.client.cancel(lane.id), exit_on_error=False)
             self.say(f"cancelled {who}")
+
+    def action_export_lanes(self) -> None:
+        """Write the panel's requests as CSV."""
+        from dspark_tui.batch.lane_rows import COLUMNS, lane_rows
+        from dspark_tui.screens.csv_export import export
+
+        if lanes := self.link.live.lanes:
+            export(self, "requests", COLUMNS, lane_rows(lanes, self.link.now(), time.time()))
+        else:
+            self.say("no requests yet")
 
     def action_pause(self) -> None:
         if not self.link.ready.is_set():

@@ -169,6 +169,10 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
     def _draw_panes(self) -> None:
         for run in self.runs:
             self.grid.pane_of(run.pane).show_progress(run)
+        unseen = engines_hidden(self.session)
+        for pane in self.grid.query(Pane):
+            failure = self.engines.failure(pane.conversation.params.engine)
+            pane.show_failure("" if unseen else failure)
         self._tabs.refresh_tabs()
 
     def _draw_engine(self) -> None:

@@ -28,10 +28,17 @@ class LanePicker(BatchPanel, can_focus=True):
         "j": "pick_lane(1)",
         "x": "cancel_lane()",
         "delete": "cancel_lane()",
+        "w": "export_lanes()",
         "p": "pause()",
         "escape": "leave()",
     }
-    HINTS: ClassVar = (("Up Down", "choose"), ("x", "cancel"), ("p", "pause"), ("Esc", "panes"))
+    HINTS: ClassVar = (
+        ("Up Down", "choose"),
+        ("x", "cancel"),
+        ("w", "CSV"),
+        ("p", "pause"),
+        ("Esc", "panes"),
+    )
 
     def __init__(self, keymap: Keymap, *, glyphs: Glyphs) -> None:
         super().__init__(glyphs=glyphs)

@@ -66,6 +66,7 @@ class Pane(Vertical, can_focus=True):
         self._keymap = keymap
         self._calls = keymap.calls(Context.PANES)
         self._state = ""
+        self._failure = ""
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -215,9 +216,16 @@ class Pane(Vertical, can_focus=True):
             self._state = state
             self._fit_state()
 
+    def show_failure(self, failure: str) -> None:
+        """Say in the border, instead of all else, why the engine can't be had; "" if it can."""
+        if failure != self._failure:
+            self._failure = failure
+            self._fit_state()
+
     def _fit_state(self) -> None:
         """Leave out whole figures, the last ones first, where the border has no room."""
-        words, room = drawable(self._state), self.outer_size.width - BORDER_ENDS
+        state = f"{self._glyphs.failed} {self._failure}" if self._failure else self._state
+        words, room = drawable(state), self.outer_size.width - BORDER_ENDS
         while cell_len(words) > room and "  " in words:
             words = words.rpartition("  ")[0].rstrip()
         retitle_bottom(self, Content(words))

@@ -22,6 +22,7 @@ ORDERS = {
     "#cjk": "光线进入水滴后会发生折射，然后在背面反射，再次折射离开水滴。日本語もここに。",
     "#emoji": "Sun ☺️ and love ❤️ step 1️⃣ family 👩‍👩‍👧 flag 🇩🇪 wave 👍🏽 done. ",
     "#think": "<think>\nIs it round?\n</think>\n\nYes, **round**.\n\n",
+    "#brackets": "[/some/path] a[/]b [bold ",
     "#fail": PROSE,
     "#die": PROSE,
 }

@@ -105,13 +105,20 @@ async def test_leaving_the_search_leaves_the_draft(open_bench: OpenBench) -> Non
 
 async def test_the_draft_survives_every_screen(open_bench: OpenBench) -> None:
     async with open_bench() as bench:
+        await bench.send("hello")
+        await bench.until_idle()
         await remembering(bench)
         draft = bench.composer.draft
-        for key in ("f1", "f2", "ctrl+p", "ctrl+r", "f5"):
+        assert draft.caret == (0, len("half a though"))
+        typing = ("f1", "f2", "ctrl+p", "ctrl+r", "f5")
+        in_panes = ("O", "d", "B", "K", "w", "R", "slash", "x")
+        for key in (*typing, "escape", *in_panes, "i"):
             await bench.press(key)
-            await bench.until(lambda: bench.app.screen is not bench.workbench)
-            await bench.press("escape")
-            await bench.until(lambda: bench.app.screen is bench.workbench)
+            if key not in ("escape", "i"):
+                await bench.until(lambda: bench.app.screen is not bench.workbench)
+                await bench.press("escape")
+                await bench.until(lambda: bench.app.screen is bench.workbench)
+                assert bench.composer.draft == draft, key
         for key in ("f3", "f3", "f3", "f3", "f4", "ctrl+t", "ctrl+t", "tab"):
             await bench.press(key)
         assert bench.composer.draft == draft

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
+import pytest
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
@@ -95,6 +98,36 @@ async def test_where_there_is_no_room_for_the_panel_it_is_said(open_bench: OpenB
         await bench.press("escape", "L")
         assert bench.notices() == ["no room for the batch panel here"]
         assert bench.workbench.focused is bench.pane(1)
+
+
+async def test_w_writes_a_row_for_each_request_whoever_asked(
+    open_bench: OpenBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_bench(slow(slots=2), settings=panes(2, max_tokens=100_000)) as bench:
+        await bench.press("escape", "L", "w")
+        assert bench.notices() == ["no requests yet"]
+        await bench.press("i")
+        await bench.send("hello")
+        await bench.until(lambda: bench.turn(2).answer)
+        async with agent(bench, **{"User-Agent": "curl/8"}):
+            await bench.until(lambda: len(labels(bench)) == 3)
+            await bench.press("escape", "2", "s")
+            await bench.until(lambda: bench.turn(2).status is TurnStatus.STOPPED)
+            await bench.until(lambda: bench.link.live.lanes[2].request.tokens)
+            await bench.press("L", "w")
+        (file,) = tmp_path.glob("requests-*.csv")
+        assert any(str(file.name) in notice for notice in bench.notices())
+    with file.open(encoding="utf-8", newline="") as text:
+        first, stopped, others = csv.DictReader(text)
+    assert [row["source"] for row in (first, stopped, others)] == ["1", "2", "curl"]
+    assert [row["state"] for row in (first, stopped, others)] == ["decode", "finished", "decode"]
+    assert (stopped["reason"], first["reason"]) == ("cancelled", "")
+    assert (first["end"], first["total"]) == ("", "")
+    assert stopped["start"] < stopped["end"]
+    assert int(stopped["tokens"]) > 0
+    assert 0 <= float(stopped["prefill"]) <= float(stopped["ttft"]) < float(stopped["total"])
+    assert float(others["waited"]) > 0
 
 
 async def test_a_pause_holds_everybody_s_requests_visibly(open_bench: OpenBench) -> None:

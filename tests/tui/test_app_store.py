@@ -7,9 +7,11 @@ from pathlib import Path
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import Target, TurnStatus
+from dspark_tui.engines.address import Server
+from dspark_tui.engines.engines import place_of
 from dspark_tui.paths import Paths
 from dspark_tui.widgets.status_bar import StatusBar
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, Requests, fast, panes, slow
 
 
 async def quit_bench(bench: Bench) -> None:
@@ -108,7 +110,7 @@ async def test_a_closed_pane_is_gone_for_good(open_bench: OpenBench, paths: Path
 
 
 async def test_broadcast_then_one_pane_then_broadcast_keeps_the_histories_apart(
-    open_bench: OpenBench,
+    open_bench: OpenBench, requests: Requests
 ) -> None:
     async with open_bench() as bench:
         await bench.send("one")
@@ -121,11 +123,10 @@ async def test_broadcast_then_one_pane_then_broadcast_keeps_the_histories_apart(
     async with open_bench() as bench:
         await bench.send("three")
         await bench.until_idle()
-        asked = [
-            [m["content"] for m in bench.conversation(n).messages() if m["role"] == "user"]
-            for n in (1, 2)
-        ]
-        assert asked == [["one", "three"], ["one", "two, only here", "three"]]
+        first, second = ([m["content"] for m in messages] for messages, _ in requests[-2:])
+        answers = [[t.answer for t in bench.conversation(n).turns[:-1]] for n in (1, 2)]
+        assert first == ["one", answers[0][0], "three"]
+        assert second == ["one", answers[1][0], "two, only here", answers[1][1], "three"]
 
 
 async def test_a_text_stays_with_its_conversation_and_goes_along_when_it_is_aimed_anew(
@@ -198,11 +199,13 @@ async def test_where_nothing_can_be_written_it_runs_with_one_banner(
     open_bench: OpenBench, paths: Paths
 ) -> None:
     paths.sessions.parent.write_text("a file where the folder should be")
-    async with open_bench() as bench:
+    async with open_bench(notices=("the log can't be written",)) as bench:
         await bench.send("hello")
         await bench.until_idle()
         assert bench.turn(1).status is TurnStatus.DONE
-        assert len([n for n in bench.notices() if "can't be written" in n]) == 1
+        (banner,) = bench.notices()
+        assert banner.startswith("the log can't be written\n")
+        assert "what is said now is not kept" in banner
 
 
 async def test_a_broken_file_is_one_line_and_moved_aside(
@@ -220,18 +223,20 @@ async def test_a_broken_file_is_one_line_and_moved_aside(
         assert bench.turn(1).prompt == "hello"
 
 
-async def test_a_pane_whose_engine_is_gone_shows_what_was_said_and_says_so(
-    open_bench: OpenBench,
+async def test_a_chat_whose_model_was_deleted_opens_and_its_panes_say_so(
+    open_bench: OpenBench, paths: Paths, tmp_path: Path
 ) -> None:
     async with open_bench() as bench:
         await bench.send("hello")
         await bench.until_idle()
         await quit_bench(bench)
-
-    def place(socket: Path) -> list[str]:
-        return ["python3", "-c", "import sys; sys.exit('no model called nonesuch')"]
-
-    async with open_bench(place=place) as bench:
+    model = tmp_path / "deleted"
+    place = place_of("", Settings(model=str(model)), paths)
+    assert not isinstance(place, Server)
+    async with open_bench(size=(250, 35), place=place) as bench:
         assert "Why a circle" in bench.shown(1)
-        status = bench.workbench.query_one(StatusBar)
-        await bench.until(lambda: "no model called nonesuch" in str(status.render()))
+        missing = f"there is no model at {model}"
+        for number in (1, 2):
+            pane = bench.pane(number)
+            await bench.until(lambda pane=pane: missing in str(pane.border_subtitle))
+        assert missing in str(bench.workbench.query_one(StatusBar).render())

@@ -75,11 +75,13 @@ async def test_a_worker_that_cannot_run_says_why_and_a_key_tries_again(
         await bench.send("hello")
         await bench.until(lambda: bench.link.failed)
         await bench.until(lambda: "no model called nonesuch" in status(bench))
+        await bench.until(lambda: "no model called nonesuch" in str(bench.pane(2).border_subtitle))
         assert bench.turn(1).status is TurnStatus.WAITING
         marker.touch()
         await bench.press("escape", "E")
         await bench.until_idle()
         assert bench.turn(1).status is TurnStatus.DONE
+        await bench.until(lambda: "done" in str(bench.pane(2).border_subtitle))
 
 
 async def test_a_worker_that_keeps_dying_is_given_up_with_its_last_words(

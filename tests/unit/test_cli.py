@@ -124,13 +124,24 @@ def test_the_console_of_linux_gets_ascii_unless_the_person_decided(
         assert loaded.settings.ascii is drawn
 
 
-def test_check_config(isolated_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("\nmodle = 'x'\n", "config.toml:2: modle is not a setting (did you mean model?)\n"),
+        ("theme = 'paper'\nmodel = [\n", "config.toml:2: is not valid TOML: "),
+    ],
+)
+def test_check_config(
+    isolated_home: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
+) -> None:
     assert cli.main(["--check-config"]) == 0
     path = cli.Paths.of_user().config
     path.parent.mkdir(parents=True)
-    path.write_text("modle = 'x'\n")
+    path.write_text(text)
     assert cli.main(["--check-config"]) == 2
-    assert "config.toml:1: modle is not a setting (did you mean model?)" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
 
 
 def test_config_shows_values_with_their_sources_as_toml(

@@ -97,6 +97,16 @@ async def test_a_program_that_fails_is_named_and_the_next_route_taken(
     assert here.terminal == [TEXT]
 
 
+async def test_where_no_terminal_could_take_it_a_failed_program_leaves_a_file(desk: Open) -> None:
+    here = desk("darwin", TERM_PROGRAM="Apple_Terminal")
+    here.install("pbcopy", "sys.exit(1)")
+    said = await here.clipboard.copy(TEXT)
+    assert said.startswith("pbcopy failed (1); ")
+    assert str(here.spare) in said
+    assert here.spare.read_text(encoding="utf-8") == TEXT
+    assert here.terminal == []
+
+
 async def test_a_program_that_stays_behind_to_serve_the_clipboard_is_not_waited_for(
     desk: Open,
 ) -> None:

@@ -67,7 +67,7 @@ def test_each_request_has_state_prefill_tokens_start_end_and_total(
     pane: Conversation, suffix: str
 ) -> None:
     first, second = rows(requests_text([pane], [], suffix), suffix)
-    assert first["state"] == "done"
+    assert (first["name"], first["state"]) == ("terse", "done")
     assert float(str(first["prefill"])) == 1.0
     assert float(str(first["total"])) == 4.0
     assert str(first["tokens"]) == "41"

@@ -161,7 +161,7 @@ def test_the_vim_keys_can_be_switched_off_and_stay_a_person_s_to_give() -> None:
     calls = keymap.calls(Context.PANES)
     assert calls["j"] == "zoom()"
     gone = {key for action in ACTIONS for key in action.vim} - {"j"}
-    assert {"h", "k", "l", "g", "G"} <= gone
+    assert {"h", "k", "l", "g", "G", "slash"} <= gone
     assert not gone & calls.keys()
     usual = Keymap().calls(Context.PANES)
     assert set(usual.values()) == set(calls.values())
