@@ -40,7 +40,7 @@ def legacy_logprobs(
     the tokens say, `offset` characters behind the whole text's beginning."""
     body = CompletionLogprobs()
     for token, each in zip(tokens, scored, strict=True):
-        body.tokens.append(speller.spell(token)[0])
+        body.tokens.append(_spelled(token, speller))
         body.token_logprobs.append(None if each is None else max(each.picked.logprob, LOWEST))
         body.top_logprobs.append(None if each is None else _likeliest(each, speller))
     body.text_offset = [offset + place for place in _places(tokens, text, speller)]
@@ -58,9 +58,19 @@ def joined(pieces: Sequence[CompletionLogprobs]) -> CompletionLogprobs:
 
 
 def _likeliest(scored: Scored, speller: Speller) -> dict[str, float]:
-    """The alternatives by their text, the token itself last if it is none of them."""
-    named = (_named(each, speller) for each in (*scored.top, scored.picked))
-    return {each.token: each.logprob for each in named}
+    """The alternatives by name, likeliest first, and the token itself."""
+    named: dict[str, float] = {}
+    for each in (*scored.top, scored.picked):
+        named.setdefault(_spelled(each.token, speller), max(each.logprob, LOWEST))
+    return named
+
+
+def _spelled(token: int, speller: Speller) -> str:
+    """A token's text, or its bytes where they are no whole characters; as OpenAI names those."""
+    text, raw = speller.spell(token)
+    if raw is None or raw == text.encode():
+        return text
+    return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
 
 def _places(tokens: Sequence[int], text: str, speller: Speller) -> list[int]:

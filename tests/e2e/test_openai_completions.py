@@ -151,10 +151,23 @@ def test_offsets_are_those_of_the_echoed_text(
 
     class Spelled:
         def spell(self, token: int) -> tuple[str, bytes | None]:
-            return ("<s>", None) if token == 0 else ("", words[token])
+            return ("<s>", None) if token == 0 else ("?", words[token])
 
     scored = [None] * len(tokens)
     assert legacy_logprobs(tokens, scored, text, 0, Spelled()).text_offset == offsets
+
+
+def test_parts_of_characters_are_told_apart_by_their_bytes() -> None:
+    """All of them look like one replacement character, and the likelier would hide."""
+
+    class Spelled:
+        def spell(self, token: int) -> tuple[str, bytes | None]:
+            return "\ufffd", bytes([token])
+
+    scored = Scored(TokenLogprob(0xE6, -3.0), (TokenLogprob(0xE5, -0.25),))
+    body = legacy_logprobs([0xE6], [scored], "", 0, Spelled())
+    assert body.tokens == ["bytes:\\xe6"]
+    assert body.top_logprobs == [{"bytes:\\xe5": -0.25, "bytes:\\xe6": -3.0}]
 
 
 def test_the_openai_package_reads_both(server: ThreadedServer, engine: FakeEngine) -> None:
