@@ -20,7 +20,7 @@ from dspark_tui.engines.entries import engine_problem
 from dspark_tui.paths import Paths, tilde
 from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS
 from dspark_tui.text.foreign import drawable
-from engine.types import Speculate
+from engine.speculate import Speculate
 
 if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp

@@ -25,7 +25,7 @@ from dspark_tui.setting import (
     text,
 )
 from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
-from engine.types import Speculate
+from engine.speculate import Speculate
 
 PANELS = ("auto", "off", "small", "medium", "large", "full")
 

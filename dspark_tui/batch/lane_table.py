@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.batch.lanes import Axis, Cell, Lane, lane_cells
+from dspark_tui.batch.lanes import Axis, Lane, lane_cells
 from dspark_tui.batch.live import LiveState
-from dspark_tui.batch.parts import Part, Row, row_cells, wrapped
+from dspark_tui.batch.parts import Cell, Part, Row, row_cells, wrapped
 from dspark_tui.text.wrap import cut
 from engine.events import Load, Phase
 

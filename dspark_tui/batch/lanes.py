@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
+from dspark_tui.batch.parts import Cell
 from engine.events import Phase, RequestState
 from engine.types import FinishReason
 
@@ -103,22 +104,6 @@ class Lane:
 def first_known(*times: float | None) -> float:
     """The first time that is known."""
     return next(time for time in times if time is not None)
-
-
-class Cell(StrEnum):
-    """What one column of a lane shows: a span's kind, or where the request is or how it ended."""
-
-    EMPTY = "empty"
-    QUEUED = "queued"
-    PREFILL = "prefill"
-    DECODE = "decode"
-    STALL = "stall"
-    SENT = "sent"
-    RUNNING = "running"
-    DONE = "done"
-    LENGTH = "length"
-    STOPPED = "stopped"
-    FAILED = "failed"
 
 
 END_MARKS = {

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
+from dspark_tui.conversation.params import DRAWN_SEED_BITS
 from dspark_tui.conversation.request_record import RequestRecord
 from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
 from dspark_tui.conversation.turns import new_id
@@ -18,9 +19,6 @@ from dspark_tui.engines.link import EngineLink
 from engine.events import Phase, RequestState
 
 log = logging.getLogger(__name__)
-
-SEED_BITS = 32
-"""Of the seeds drawn here: every server takes these."""
 
 CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields that make the last message the answer's beginning; servers that don't know them
@@ -127,7 +125,7 @@ class Run:
         if self.turn.seed is None:
             self.turn.seed = params.seed
         if self.turn.seed is None and not self._link.batch_hidden:
-            self.turn.seed = secrets.randbits(SEED_BITS)
+            self.turn.seed = secrets.randbits(DRAWN_SEED_BITS)
         seed = {} if self.turn.seed is None else {"seed": self.turn.seed}
         return params.sampling() | seed | (CONTINUES if self.continues else {})
 

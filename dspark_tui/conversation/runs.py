@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from dspark_tui.conversation.run import SEED_BITS, Run
+from dspark_tui.conversation.params import DRAWN_SEED_BITS
 from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
 from dspark_tui.conversation.turns import Origin
 from dspark_tui.engines.engines import Engines
+
+if TYPE_CHECKING:
+    from dspark_tui.conversation.run import Run
 
 
 class Runs:
@@ -56,7 +60,7 @@ class Runs:
         if origin is Origin.SAME_SEED:
             turn.seed = old.seed
         elif origin is Origin.NEW_SEED and pane.params.seed is not None:
-            turn.seed = secrets.randbits(SEED_BITS)
+            turn.seed = secrets.randbits(DRAWN_SEED_BITS)
         self._start(pane, turn)
         return ""
 
@@ -111,6 +115,8 @@ class Runs:
             self._drop(pane)
 
     def _start(self, pane: Conversation, turn: Turn) -> None:
+        from dspark_tui.conversation.run import Run  # brings the engine's events along
+
         link = self._engines.of(pane.params.engine)
         link.revive()
         run = Run(pane, turn, link)

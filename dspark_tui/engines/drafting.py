@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.types import Speculate
+from engine.speculate import Speculate
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from dspark_tui.config import Settings
 from dspark_tui.engines.address import Address, Server
 from dspark_tui.engines.entries import EngineEntry, engine_problem
-from dspark_tui.engines.link import EngineLink
 from dspark_tui.engines.worker import Command, engine_command
 from dspark_tui.paths import Paths
-from engine.events import EngineStatus, Status
+
+if TYPE_CHECKING:
+    from dspark_tui.engines.link import EngineLink
 
 Place = Server | Command
 
@@ -89,6 +91,7 @@ class Engines:
         self._started = True
         for link in self._links.values():
             self._start(link)
+        self.on_change()
 
     async def close(self) -> None:
         for task in self._starting:
@@ -97,6 +100,9 @@ class Engines:
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
     def _new_link(self, name: str) -> EngineLink:
+        # Links bring the engine's events along, which the first frame does not need.
+        from dspark_tui.engines.link import EngineLink, MissingLink
+
         try:
             return EngineLink(self._place_of(name), name)
         except NoEngineError as error:
@@ -108,23 +114,4 @@ class Engines:
         task.add_done_callback(self._starting.discard)
 
     def _changed(self) -> None:
-        self.on_change()
-
-
-class MissingLink(EngineLink):
-    """Stands for an engine that can't be had, so that a pane bound to it says so and keeps it."""
-
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(lambda _: [], name)
-        self.problem = problem
-        self.live.apply(Status(0.0, EngineStatus.FAILED, error=problem))
-
-    @property
-    def failed(self) -> bool:
-        return True
-
-    async def start(self) -> None:
-        self.on_change()
-
-    async def restart(self) -> None:
         self.on_change()

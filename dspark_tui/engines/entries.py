@@ -11,7 +11,7 @@ from typing import Any
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.drafting import Drafting
 from dspark_tui.setting import PRECISIONS, Setting, batch, draft, one_of, text
-from engine.types import Speculate
+from engine.speculate import Speculate
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from dspark_tui.actions import Context
 from dspark_tui.comparison.blind import hidden, hide, reveal
-from dspark_tui.comparison.broadcast_memory import remembered
-from dspark_tui.comparison.broadcasts import Broadcast, Broadcasts, Reply
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.reasoning import answer_of
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.conversation.votes import Vote, tally
 from dspark_tui.screens.paning import Paning
+
+if TYPE_CHECKING:
+    from dspark_tui.comparison.broadcasts import Broadcast, Broadcasts, Reply
 
 BLIND_SEED_BITS = 32
 
@@ -24,11 +26,14 @@ class Comparing(Paning):
 
     @cached_property
     def broadcasts(self) -> Broadcasts:
+        from dspark_tui.comparison.broadcast_memory import remembered
+        from dspark_tui.comparison.broadcasts import Broadcasts
+
         return Broadcasts(remembered(self.session))
 
     def on_mount(self) -> None:
         """The votes of a stored session's latest broadcast are shown again."""
-        latest = self.broadcasts.latest
+        latest = self.broadcasts.latest if self.session.votes else None
         if latest is not None and latest.vote is not None:
             for reply in latest.replies:
                 reply.pane.voted = reply.candidate in latest.vote.winners
@@ -159,13 +164,15 @@ class Comparing(Paning):
             self.app.push_screen(screen)
 
     def action_repeats(self) -> None:
+        from dspark_tui.comparison.repeats import Repeats
         from dspark_tui.screens.repeat import Repeat
 
         pane, panes = self.session.active, self.session.recipients()
         prompt = self.composer.prompt.strip() or (pane.turns[-1].prompt if pane.turns else "")
         if not prompt:
-        from dspark_tui.comparison.repeats import Repeats
             self.say("write a prompt first, or send one")
+        elif any(pane.busy for pane in panes):
+            self.say("panes are answering; repeat a prompt when their answers are there")
         elif not self._refused_while_blind():
             self.repeats = Repeats(prompt, panes, self.engines)
             screen = Repeat(self.repeats, self.engines, self.glyphs)
@@ -179,8 +186,6 @@ class Comparing(Paning):
             self.call_after_refresh(back)
 
 
-        elif any(pane.busy for pane in panes):
-            self.say("panes are answering; repeat a prompt when their answers are there")
 def _latest_answer(pane: Conversation) -> str:
     """Without what was only thought."""
     return next((answer_of(turn.answer) for turn in reversed(pane.turns) if turn.answer), "")

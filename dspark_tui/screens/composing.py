@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dspark_tui.actions import Context
 from dspark_tui.comparison.blind import engines_hidden
 from dspark_tui.conversation.completion import UnknownCommandError, command
-from dspark_tui.engines.link import EngineLink
 from dspark_tui.engines.token_count import TokenCount
 from dspark_tui.screens.desk import Desk
+
+if TYPE_CHECKING:
+    from dspark_tui.engines.link import EngineLink
 
 
 class Composing(Desk):

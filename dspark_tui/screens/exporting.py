@@ -10,21 +10,26 @@ from pathlib import Path
 from dspark_tui.paths import tilde
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.desk import Desk
-from dspark_tui.storage.export import ExportError, messages_text, requests_text, write
 
 
 class Exporting(Desk):
     """Each asks for the file's name, whose ending says what kind of file it is."""
 
     def action_export(self) -> None:
+        from dspark_tui.storage.export import messages_text
+
         pane = self.session.active
         self._ask(f"pane-{pane.number}", "md", lambda suffix: messages_text([pane], suffix))
 
     def action_export_session(self) -> None:
+        from dspark_tui.storage.export import messages_text
+
         panes = self.session.panes
         self._ask("session", "md", lambda suffix: messages_text(panes, suffix))
 
     def action_export_requests(self) -> None:
+        from dspark_tui.storage.export import requests_text
+
         panes, runs = self.session.panes, self.runs
         self._ask("requests", "csv", lambda suffix: requests_text(panes, runs, suffix))
 
@@ -41,6 +46,8 @@ class Exporting(Desk):
         self.app.push_screen(Ask(title, tilde(Path.cwd() / name)), export)
 
     async def _export(self, path: Path, text: Callable[[str], str]) -> None:
+        from dspark_tui.storage.export import ExportError, write
+
         try:
             await asyncio.to_thread(write, path, text(path.suffix))
         except ExportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,11 +14,9 @@ from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.comparison.blind import engines_hidden, hidden
 from dspark_tui.conversation.pastes import COLLAPSE_OVER
-from dspark_tui.conversation.run import Run
 from dspark_tui.conversation.runs import Runs
 from dspark_tui.conversation.session import Conversation, TurnStatus
 from dspark_tui.engines.engines import Engines
-from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
 from dspark_tui.screens.comparing import Comparing
 from dspark_tui.screens.composing import Composing
@@ -25,8 +24,8 @@ from dspark_tui.screens.conversing import Conversing
 from dspark_tui.screens.engining import Engining
 from dspark_tui.screens.exporting import Exporting
 from dspark_tui.screens.finding import Finding
-from dspark_tui.screens.quitting import Quitting
 from dspark_tui.screens.keeping import Keeping
+from dspark_tui.screens.quitting import Quitting
 from dspark_tui.storage.workspaces import Opened, Workspaces
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
@@ -37,6 +36,10 @@ from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.pane_grid import PaneGrid
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
+
+if TYPE_CHECKING:
+    from dspark_tui.conversation.run import Run
+    from dspark_tui.engines.link import EngineLink
 
 TEXT_PERIOD = 0.05
 """Seconds between two looks at what the runs brought."""

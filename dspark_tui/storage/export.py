@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dspark_tui.conversation.request_record import RequestRecord
-from dspark_tui.conversation.run import Run
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.conversation.turns import Turn
 from dspark_tui.experiments.result_table import FORMATS, Row
 from dspark_tui.paths import write_atomically
 from dspark_tui.storage.workspace import every_turn
 from dspark_tui.text.foreign import encodable
+
+if TYPE_CHECKING:
+    from dspark_tui.conversation.run import Run
 
 MESSAGE_COLUMNS = (
     "pane", "name", "turn", "after", "shown", "role", "text", "status", "origin", "seed",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from dspark_tui.conversation.run import Run
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.conversation.turns import Turn, TurnStatus
 from dspark_tui.storage.rows import PaneRow, Row, WorkspaceRow
@@ -19,6 +19,9 @@ from dspark_tui.storage.workspace import (
     request_row,
     turn_row,
 )
+
+if TYPE_CHECKING:
+    from dspark_tui.conversation.run import Run
 
 Seen = tuple[TurnStatus, int, int]
 """Of a turn: nothing but these changes once it exists."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -14,9 +15,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
-from dspark_tui.batch.layout import layout, title
-from dspark_tui.batch.live import LiveState
 from dspark_tui.batch.parts import STYLES, Row
+
+if TYPE_CHECKING:
+    from dspark_tui.batch.lanes import Lane
+    from dspark_tui.batch.live import LiveState
 
 
 class Mode(StrEnum):
@@ -47,7 +50,8 @@ HEIGHTS: dict[Mode, int | str] = {
 class BatchPanel(Widget):
     """Draws a LiveState. A row is painted again only when it reads differently.
 
-    picked: the request whose lane is marked.
+    state: None, and nothing is drawn, until `show` is called. picked: the request whose lane is
+    marked.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"batch-panel--{style}" for style in STYLES}
@@ -82,7 +86,7 @@ class BatchPanel(Widget):
     def __init__(self, *, glyphs: Glyphs = DEFAULT, id: str | None = None) -> None:
         super().__init__(id=id)
         self._glyphs = glyphs
-        self.state = LiveState()
+        self.state: LiveState | None = None
         self.picked = ""
         self._engine = ""
         self._now = 0.0
@@ -100,6 +104,11 @@ class BatchPanel(Widget):
         self.state, self._now, self._drawn_version = state, now, state.version
         self._engine = engine
         self.lay_out()
+
+    @property
+    def lanes(self) -> Sequence[Lane]:
+        """Those there are to choose from."""
+        return self.state.lanes if self.state is not None else ()
 
     def on_mount(self) -> None:
         self._fit()
@@ -132,8 +141,10 @@ class BatchPanel(Widget):
     def lay_out(self) -> None:
         """Work out all rows and have those that changed painted."""
         width, height = self.size
-        if not self.display or not width or not height:
+        if self.state is None or not self.display or not width or not height:
             return
+        from dspark_tui.batch.layout import layout, title  # the engine's events with it
+
         rows = layout(self.state, self._now, width, height, self._glyphs, self.picked)
         changed = [y for y, (old, new) in enumerate(zip_longest(self._rows, rows)) if old != new]
         self._rows = rows

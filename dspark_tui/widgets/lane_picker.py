@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.batch.lanes import Lane
 from dspark_tui.keymap import Keymap
 from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.keys import act_on_key
+
+if TYPE_CHECKING:
+    from dspark_tui.batch.lanes import Lane
 
 
 class LanePicker(BatchPanel, can_focus=True):
@@ -56,11 +58,11 @@ class LanePicker(BatchPanel, can_focus=True):
     @property
     def picked_lane(self) -> Lane | None:
         """The chosen request, even if it has ended meanwhile: the mark never jumps to another."""
-        return next((lane for lane in self.state.lanes if lane.id == self.picked), None)
+        return next((lane for lane in self.lanes if lane.id == self.picked), None)
 
     def pick(self, step: int) -> None:
         """Choose the request `step` places on among those that wait or run."""
-        open_lanes = [lane for lane in self.state.lanes if lane.request.finished is None]
+        open_lanes = [lane for lane in self.lanes if lane.request.finished is None]
         if not open_lanes:
             return
         chosen = self.picked_lane

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import events
@@ -14,7 +15,6 @@ from textual.message import Message
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.conversation.params import PaneParams
-from dspark_tui.conversation.run import Run
 from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
 from dspark_tui.conversation.turns import Origin
 from dspark_tui.keymap import Keymap
@@ -22,6 +22,9 @@ from dspark_tui.text.foreign import drawable
 from dspark_tui.textual_private import retitle_bottom
 from dspark_tui.widgets.keys import act_on_key
 from dspark_tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from dspark_tui.conversation.run import Run
 
 WELCOME = """\
 Type below, {send} sends.

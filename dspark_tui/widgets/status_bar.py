@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
-from dspark_tui.batch.lane_table import slots_busy
-from dspark_tui.batch.layout import PAUSED
-from dspark_tui.engines.link import EngineLink
 from dspark_tui.keymap import Keymap
 from dspark_tui.text.foreign import drawable
-from engine.events import EngineStatus, Phase, Progress
 
-STAGES = {
-    "fetch": "fetching the model",
-    "convert": "preparing the model",
-    "load": "loading the model",
-    "warm up": "warming up",
-}
+if TYPE_CHECKING:
+    from dspark_tui.engines.link import EngineLink
+
 HIDDEN = "blind: several engines, which is which shows after the vote"
 
 
@@ -46,50 +39,10 @@ class StatusBar(Static):
             self.update(Content.assemble((" dspark-tui ", "bold $primary"), "  ", condition))
 
     def _condition(self, link: EngineLink) -> Content:
+        from dspark_tui.widgets.condition import running, starting  # the engine's events with it
+
         if link.failed:
             return Content.assemble(
                 ("engine failed", "bold $error"), f" ({self._remedy}): {drawable(link.problem)}"
             )
-        return _running(link) if link.ready.is_set() else _starting(link)
-
-
-def _running(link: EngineLink) -> Content:
-    engine = link.live.engine
-    model = engine.model
-    if link.batch_hidden:
-        name = PurePath(model.id).name if model else ""
-        seen = f"{slots_busy(link.live)}   by our stopwatch"
-        return Content(drawable(f"{name}   {seen}   at {link.where}"))
-    running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
-    queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
-    name = drawable(f"{model.id}  {model.precision}") if model else "engine"
-    parts = [name, f"{running} of {engine.slots} slots busy"]
-    if queued:
-        parts.append(f"{queued} queued")
-    line = Content("   ".join(parts))
-    if engine.paused:
-        line = Content.assemble(line, "   ", (PAUSED, "bold $warning"))
-    if engine.status is EngineStatus.STUCK:
-        line = Content.assemble(line, "   ", (drawable(engine.error or ""), "bold $error"))
-    return line
-
-
-def _starting(link: EngineLink) -> Content:
-    engine = link.live.engine
-    if engine.status is EngineStatus.FAILED:
-        error = drawable(engine.error or "")
-        return Content.assemble(("engine failed: ", "bold $error"), error)
-    if link.problem:
-        return Content.assemble(
-            ("engine lost: ", "bold $warning"), drawable(link.problem), f", {link.remedy}"
-        )
-    if engine.progress is not None:
-        return Content(drawable(_in_words(engine.progress)))
-    return Content("starting the engine" if link.worker else "asking the server")
-
-
-def _in_words(progress: Progress) -> str:
-    stage = STAGES.get(progress.stage, progress.stage)
-    if not progress.total:
-        return f"{stage}  {progress.detail}"
-    return f"{stage}  {progress.percent}%  {progress.detail}"
+        return running(link) if link.ready.is_set() else starting(link)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODEL_LIBRARIES = ("mlx", "mlx_lm", "transformers")
 UI_MAY_IMPORT = (
-    *("engine.types", "engine.events", "engine.state"),
+    *("engine.types", "engine.events", "engine.state", "engine.speculate"),
     *("engine.proof.recording", "engine.proof.shape", "engine.proof.verdict"),
 )
 """Values, and what is computed from them alone."""
@@ -87,6 +87,14 @@ def test_the_running_workbench_has_loaded_no_model_library() -> None:
         "import sys, dspark_tui.app, dspark_tui.engines.client, dspark_tui.screens.params\n"
         f"print([m for m in {MODEL_LIBRARIES!r} if m in sys.modules])"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_first_frame_needs_nothing_of_the_engine() -> None:
+    """What only a running batch needs is imported after it: events, lanes, links, figures."""
+    later = ("engine.events", "engine.types", "dspark_tui.batch.live", "dspark_tui.engines.link")
+    code = f"import sys, dspark_tui.app\nprint([m for m in {later!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -14,7 +14,7 @@ from dspark_tui.appearance import glyphs
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.appearance.roles import MARKDOWN, ROLES, palette_of, role_variables
 from dspark_tui.appearance.theming import contrast, load_theme, load_themes, shipped_themes
-from dspark_tui.batch.lanes import Cell
+from dspark_tui.batch.parts import Cell
 
 SIGNALS = ("primary", "secondary", "accent", "success", "warning", "error")
 GOOD = 'schema = 1\nname = "mine"\n[palette]\nprimary = "#7aa2f7"\n'
