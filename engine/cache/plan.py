@@ -73,7 +73,9 @@ class CachePlan:
 def plan_for(model: Any, kv_bits: int | None = None) -> CachePlan:
     """Try `model` on the calling thread, which is the one that runs it.
 
-    Raises what the model raises if it can't even read one row.
+    Each forward is evaluated before the next is begun: ranks of a pipeline send and receive in the
+    order of their forwards, to which one evaluation of several need not keep. Raises what the model
+    raises if it can't even read one row.
     """
     wanted = mx.stack([_next_logits(model, prompt, kv_bits) for prompt in PROMPTS])
     plan = CachePlan(model, kv_bits)
@@ -85,6 +87,7 @@ def plan_for(model: Any, kv_bits: int | None = None) -> CachePlan:
 def _next_logits(model: Any, prompt: tuple[int, ...], kv_bits: int | None) -> mx.array:
     """float32 [vocabulary], by mlx-lm's single-row path."""
     logits: mx.array = model(mx.array([prompt]), cache=own_caches(model, kv_bits))
+    mx.eval(logits)
     return logits[0, -1].astype(mx.float32)
 
 
@@ -115,6 +118,7 @@ def _read_together(plan: CachePlan) -> BatchCache:
         cache.append_empty()
     cache.rows.expect(widths)
     plan.model(mx.array(padded), cache=cache.layers)
+    mx.eval(cache.arrays())
     cache.rows.advance(widths)
     return cache
 
@@ -127,6 +131,7 @@ def _read_apart(plan: CachePlan) -> BatchCache:
         lone.append_empty()
         if len(prompt) > 1:
             plan.model(mx.array([prompt[:-1]]), cache=lone.layers)
+            mx.eval(lone.arrays())
             lone.rows.advance([len(prompt) - 1])
         cache.append_from(lone, 0)
     return cache

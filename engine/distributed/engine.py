@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from engine.distributed.division import choose, of_layers
 from engine.distributed.hosts import Hosts
 from engine.distributed.messages import Job, Joining, Loaded
 from engine.distributed.ranks import Ranks
@@ -47,12 +48,18 @@ class ShardLoader:
     0's share."""
 
     def __init__(
-        self, ref: catalog.ModelRef, precision: str, kv_bits: int | None, ranks: Ranks
+        self,
+        ref: catalog.ModelRef,
+        precision: str,
+        kv_bits: int | None,
+        ranks: Ranks,
+        pipeline: bool,
     ) -> None:
         self._ref = ref
         self._precision = precision
         self._kv_bits = kv_bits
         self._ranks = ranks
+        self._pipeline = pipeline
         self._report: Report = lambda _: None
         self._digest = ""
         self._share: Share | None = None
@@ -74,12 +81,14 @@ class ShardLoader:
         """Check, start the ranks, tell them what to load, and keep rank 0's share."""
         from engine.distributed import group
 
-        group.check(model, config, self.ranks)
+        division = choose(model, config, self.ranks, self._pipeline)
+        self._ranks.division = division
         ports = self._ranks.gather(self._connected)
         environment, files = group.rendezvous(self._ranks.hosts, ports)
         named = self._ref.kind is not catalog.Kind.EMBEDDED
         job = Job(
             ranks=self.ranks,
+            division=division,
             model=str(self._ref.path or self._ref.name) if named else None,
             digest=self._digest,
             precision=precision,
@@ -95,6 +104,12 @@ class ShardLoader:
     def agreed(self, tokens: mx.array) -> mx.array:
         assert self._share is not None
         return self._share.agreed(tokens)
+
+    @property
+    def layers(self) -> list[int]:
+        """See `Share`."""
+        assert self._share is not None
+        return self._share.layers
 
     def _connected(self, count: int) -> None:
         self._report(Progress("connect", self._ranks.hosts.backend, count, self.ranks, "ranks"))
@@ -114,7 +129,8 @@ class DistributedEngine(Engine):
     """Its loop is rank 0's. The loop's thread may wait for ever in a step that a lost rank takes no
     part in, so then this object ends all requests, from whichever thread noticed.
 
-    on_loss: hears the line that names the rank.
+    pipeline: wanted even where tensor parallel is possible. on_loss: hears the line that names the
+    rank.
     """
 
     def __init__(
@@ -124,10 +140,12 @@ class DistributedEngine(Engine):
         kv_bits: int | None,
         settings: EngineSettings,
         hosts: Hosts,
+        pipeline: bool,
         on_loss: Callable[[str], None],
     ) -> None:
         self._ranks = Ranks(hosts, self._lose)
-        super().__init__(ShardLoader(ref, precision, kv_bits, self._ranks), settings)
+        self._shards = ShardLoader(ref, precision, kv_bits, self._ranks, pipeline)
+        super().__init__(self._shards, settings)
         self._on_loss = on_loss
         self._open: dict[str, OpenRequest] = {}
         self._ending = threading.Lock()
@@ -151,17 +169,32 @@ class DistributedEngine(Engine):
 
     def _new_loop(self, loaded: LoadedModel) -> Loop:
         from engine.distributed.loops import LeadingLoop
-        from engine.hardware import device
 
-        free = [device.free_bytes(), *(r.free_bytes for r in self._ranks.replies(Loaded))]
-        budget = self._settings.kv_budget or min(free) // 2
-        settings = replace(self._settings, kv_budget=budget, speculate=Speculate.OFF)
+        settings = self._settings_of_a_layer()
         self._ranks.begin(settings)
+        settings = of_layers(settings, self._shards.layers[0])
         loop = LeadingLoop(loaded, settings, self._bus, self._forget, self._ranks)
         if (asked := self._settings.speculate) is not Speculate.OFF:
             refused = asked is not Speculate.AUTO
             self._bus.publish(stated(Feature.SPECULATION, asked, "off", NO_DRAFTS, refused=refused))
         return loop
+
+    def _settings_of_a_layer(self) -> EngineSettings:
+        """For the loops, with what a layer may take of memory on every rank."""
+        from engine.hardware import device
+        from engine.memory import KEPT_SHARE
+
+        asked, layers = self._settings, self._shards.layers
+        free = [device.free_bytes(), *(r.free_bytes for r in self._ranks.replies(Loaded))]
+        budgets = [asked.kv_budget or size // 2 for size in free]
+        budget = min(size // count for size, count in zip(budgets, layers, strict=True))
+        kept = asked.prefix_cache
+        return replace(
+            asked,
+            kv_budget=budget // KEPT_SHARE * KEPT_SHARE,  # so that a loop's shares have no rest
+            prefix_cache=None if kept is None else kept // max(layers),
+            speculate=Speculate.OFF,
+        )
 
     def _announce(self, status: EngineStatus, error: str | None = None) -> None:
         if self._ranks.lost is not None and status is EngineStatus.OK:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
+from engine.distributed.division import of_layers
 from engine.distributed.hosts import free_port
 from engine.distributed.messages import Beat, Begin, Failed, Hello, Job, Joining, Loaded
 from engine.distributed.record import Record
@@ -20,6 +21,7 @@ from engine.models import catalog
 from engine.models.errors import ModelError, one_line
 
 if TYPE_CHECKING:
+    from engine.distributed.group import Share
     from engine.models.load import LoadedModel
 
 log = logging.getLogger(__name__)
@@ -56,27 +58,28 @@ def _work(rank: int, channel: Channel) -> None:
     from engine.hardware import blas
 
     blas.prepare()
+    from engine.distributed import group
     from engine.distributed.loops import FollowingLoop
     from engine.hardware import device
 
     job = record.take()
     assert isinstance(job, Job)
-    loaded = _load(rank, job, channel)
+    share = group.Share(rank, job, lambda: channel.send(Joining()))
+    loaded = _load(job, share)
     channel.send(Loaded(device.free_bytes()))
     begin = record.take()
     assert isinstance(begin, Begin)
-    FollowingLoop(loaded, begin.settings, record).follow()
+    settings = of_layers(begin.settings, share.layers[rank])
+    FollowingLoop(loaded, settings, record).follow()
 
 
-def _load(rank: int, job: Job, channel: Channel) -> LoadedModel:
-    from engine.distributed import group
+def _load(job: Job, share: Share) -> LoadedModel:
     from engine.models.load import load
 
     ref = catalog.resolve(job.model)
     folder = catalog.ensure(ref)
     if digest(folder) != job.digest:
         raise ModelError(f"its {folder} is not the model of rank 0")
-    share = group.Share(rank, job, lambda: channel.send(Joining()))
     return load(folder, ref.name, job.precision, kv_bits=job.kv_bits, sharding=share)
 
 

@@ -6,46 +6,24 @@ import faulthandler
 import json
 import os
 import tempfile
+import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
+from math import gcd
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx_lm.models.cache import CacheList, make_prompt_cache
 
+from engine.distributed.division import Division
 from engine.distributed.hosts import Hosts
 from engine.distributed.messages import Job
 from engine.models.errors import ModelError, one_line
 
 CONNECT_SECONDS = 60
 """How long the ranks, all of them ready, may take to connect; then the process ends."""
-
-DIVIDED = {
-    "num_attention_heads": "attention heads",
-    "num_key_value_heads": "key/value heads",
-    "intermediate_size": "values between the MLP's layers",
-    "moe_intermediate_size": "values between an expert's layers",
-    "linear_num_key_heads": "key heads of linear attention",
-    "linear_num_value_heads": "value heads of linear attention",
-}
-"""Entries of config.json of which each rank takes an equal share."""
-
-
-def check(model: nn.Module, config: dict[str, Any], ranks: int) -> None:
-    """Refuse a model that can't be shared by so many ranks. Reads no weights. Raises ModelError."""
-    family = config["model_type"]
-    if not hasattr(model, "shard"):
-        pipeline = hasattr(getattr(model, "model", None), "pipeline")
-        only = "only as a pipeline, which is not supported here" if pipeline else "in no way"
-        raise ModelError(f"{family} can't be shared by ranks: mlx-lm divides it {only}")
-    sizes = {**config, **(config.get("text_config") or {})}
-    for key, what in DIVIDED.items():
-        count = sizes.get(key)
-        if isinstance(count, int) and count % ranks:
-            raise ModelError(
-                f"{ranks} ranks can't share this {family}: its {count} {what} "
-                f"are not divisible by {ranks}"
-            )
 
 
 def rendezvous(
@@ -66,11 +44,15 @@ def rendezvous(
 
 
 class Share:
-    """One rank's share of a model. ready: called before the ranks connect."""
+    """One rank's share of a model. ready: called before the ranks connect.
+
+    layers: how many each rank has of a pipeline, as far as that makes them differ: else one each.
+    """
 
     def __init__(self, rank: int, job: Job, ready: Callable[[], object]) -> None:
         self.ranks = job.ranks
-        self._rank = rank
+        self.layers = [1] * job.ranks
+        self.rank = rank
         self._job = job
         self._ready = ready
         self._group: mx.distributed.Group | None = None
@@ -78,17 +60,42 @@ class Share:
     def apply(self, model: nn.Module, config: dict[str, Any], precision: str) -> None:
         """Connect to the other ranks and keep what is this rank's. Raises ModelError."""
         self._ready()
-        self._group = _join(self._rank, self._job)
+        self._group = _join(self.rank, self._job)
         try:
-            model.shard(self._group)
+            if self._job.division is Division.TENSOR:
+                model.shard(self._group)
+            else:
+                model.model.pipeline(self._group)
+                self.layers = _layers(model, self._group)
         except ValueError as error:
             raise ModelError(f"{self.ranks} ranks can't share it: {one_line(error)}") from error
 
     def agreed(self, tokens: mx.array) -> mx.array:
         """Rank 0's tokens, on every rank: other machines may round a near-tie another way."""
         # A product, though with zero: all ranks have to run the whole step before they meet here.
-        mine = tokens if self._rank == 0 else tokens * 0
+        mine = tokens if self.rank == 0 else tokens * 0
         return mx.distributed.all_sum(mine, group=self._group)
+
+
+def _layers(model: nn.Module, group: mx.distributed.Group) -> list[int]:
+    """How many layers each rank has. Raises ValueError where they don't keep the same kinds of
+    state in the same proportion: then rows would not take proportional memory on all ranks, nor
+    could all of them go back to the same tokens."""
+    kinds = Counter(map(_kind, make_prompt_cache(model)))
+    parts = gcd(*kinds.values())
+    mixture = sorted((kind, count // parts) for kind, count in kinds.items())
+    mine = mx.array([kinds.total(), zlib.crc32(repr(mixture).encode())], dtype=mx.uint32)
+    layers, mixtures = mx.distributed.all_gather(mine[None], group=group).T
+    if bool((mixtures != mixtures[0]).any()):
+        raise ValueError("as a pipeline their layers would keep different kinds of state")
+    return cast(list[int], layers.tolist())
+
+
+def _kind(cache: Any) -> str:
+    """What decides how a layer's state is kept."""
+    if isinstance(cache, CacheList):
+        return f"{[_kind(child) for child in cache.caches]}"
+    return f"{type(cache).__name__} {getattr(cache, 'max_size', '')} {getattr(cache, 'keep', '')}"
 
 
 def _join(rank: int, job: Job) -> mx.distributed.Group:

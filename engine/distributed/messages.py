@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.distributed.division import Division
 from engine.types import EngineSettings, GenerationRequest
 
 
@@ -30,6 +31,7 @@ class Job:
     MLX, and variables that name a file of this content."""
 
     ranks: int
+    division: Division
     model: str | None
     digest: str
     precision: str
@@ -53,7 +55,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Make a loop with these settings."""
+    """Make a loop with these settings, whose sizes are one layer's."""
 
     settings: EngineSettings
 

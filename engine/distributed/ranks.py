@@ -13,6 +13,7 @@ from queue import Empty
 from typing import TypeVar
 
 from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
+from engine.distributed.division import Division
 from engine.distributed.hosts import Hosts, RankHost, free_port
 from engine.distributed.messages import Beat, Begin, Failed, Hello, Message
 from engine.distributed.rank import Rank
@@ -46,12 +47,14 @@ class Ranks:
     """The ranks from 1 up. `gather`, `send` and `replies` are for the engine's thread.
 
     on_loss: called at most once, from a thread of the ranks' own, with a line that names the rank.
+    division: None before a model is known that they can share.
     lost: that line, None as long as all are there.
     """
 
     def __init__(self, hosts: Hosts, on_loss: Callable[[str], None]) -> None:
         self.hosts = hosts
         self.lost: str | None = None
+        self.division: Division | None = None
         self._on_loss = on_loss
         self._ranks: list[Rank] = []
         self._place = 0  # of rank 0 in the record
@@ -69,7 +72,7 @@ class Ranks:
             return stated(Feature.DISTRIBUTED, asked, "stopped", self.lost, refused=True)
         ranks = [str(self.hosts.ranks[0]), *map(str, self._ranks)]
         who = f"{self.hosts.backend} of {', '.join(ranks)}"
-        return stated(Feature.DISTRIBUTED, asked, f"{asked}, tensor parallel", who)
+        return stated(Feature.DISTRIBUTED, asked, f"{asked}, {self.division}", who)
 
     def gather(self, tick: Callable[[int], None]) -> list[list[int]]:
         """Start all ranks and wait until they have connected; every rank's ports, rank 0's first.

@@ -26,9 +26,9 @@ class ServeOptions:
     exit when standard input closes. log: a file instead of the usual one. record: a file for the
     engine's events. kv_bits: to quantize K and V. speculate, drafter, drafter_bits, max_draft,
     confidence: as in `EngineSettings`. prefix_cache: bytes for K and V of ended requests, None for
-    a share of the memory. stuck_after: seconds, 0 for never. distributed: a hosts file. cors:
-    origins whose pages may use the server. log_prompts: into the log. strict: rather end than do
-    without something that was asked for."""
+    a share of the memory. stuck_after: seconds, 0 for never. distributed: a hosts file. pipeline:
+    each of its machines gets whole layers. cors: origins whose pages may use the server.
+    log_prompts: into the log. strict: rather end than do without something that was asked for."""
 
     model: str | None
     max_batch: int
@@ -50,6 +50,7 @@ class ServeOptions:
     prefix_cache: int | None = None
     stuck_after: float = STUCK_AFTER
     distributed: Path | None = None
+    pipeline: bool = False
     cors: tuple[str, ...] = ()
     log_prompts: bool = False
     strict: bool = False
@@ -77,6 +78,7 @@ class ServeOptions:
             prefix_cache=args.prefix_cache,
             stuck_after=args.stuck_after,
             distributed=args.distributed,
+            pipeline=args.pipeline,
             cors=tuple(args.cors),
             log_prompts=args.log_prompts,
             strict=args.strict,
@@ -182,6 +184,12 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         type=Path,
         metavar="HOSTS",
         help="share the model among the machines of a hosts file, as mlx.launch takes it",
+    )
+    parser.add_argument(
+        "--pipeline",
+        action="store_true",
+        help="with --distributed: give each machine whole layers, instead of a part of every layer "
+        "where the model can be divided so",
     )
     parser.add_argument(
         "--strict",

@@ -30,7 +30,7 @@ BAD_START = 2
 
 
 class StartError(Exception):
-    """Something about this machine that has to be mended first; `str()` is one line."""
+    """Something about the options or this machine that has to be mended first; one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
     """
     log_path = open_log(options.log)
     try:
-        _check_folders(options, log_path)
+        _check(options, log_path)
         ref = catalog.resolve(options.model)
         with listen(options) as listener:
             return _serve(options, ref, listener, reporter, log_path)
@@ -70,11 +70,13 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
         return 1
 
 
-def _check_folders(options: ServeOptions, log_path: Path | None) -> None:
+def _check(options: ServeOptions, log_path: Path | None) -> None:
     """What would otherwise fail late, or in silence. A worker runs without a log all the same:
     its workbench has said so."""
     if options.log and log_path is None and not options.parent_pipe:
         raise StartError(f"can't write the log {options.log}; name another file with --log")
+    if options.pipeline and options.distributed is None:
+        raise StartError("--pipeline is how ranks share a model; name them with --distributed")
     temporary = os.environ.get("TMPDIR")
     if temporary and not Path(temporary).is_dir():
         raise StartError(f"TMPDIR names {temporary}, which is no folder; make it or unset TMPDIR")
@@ -115,6 +117,7 @@ def _serve(
         engine = DistributedEngine(
             *(ref, options.precision, options.kv_bits, settings),
             hosts=Hosts.read(options.distributed),
+            pipeline=options.pipeline,
             on_loss=lambda error: reporter.failed(error, log_path),
         )
     app = create_app(engine, ref.name, listener.policy, log_prompts=options.log_prompts)

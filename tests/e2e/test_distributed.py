@@ -20,6 +20,7 @@ import pytest
 from tests.e2e.waiting import wait_until
 from tests.e2e.workers import RunningWorker, data_of
 from tests.tiny import tiny_llama
+from tests.tiny_families import tiny_family
 
 LOOPBACK = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}
 REQUESTS = 50
@@ -50,11 +51,15 @@ def health(worker: RunningWorker) -> dict[str, Any]:
     return answer
 
 
-def second_rank(worker: RunningWorker) -> int:
+def capability(worker: RunningWorker, feature: str) -> dict[str, Any]:
+    (stated,) = (c for c in health(worker)["capabilities"] if c["feature"] == feature)
+    return dict(stated)
+
+
+def second_rank(worker: RunningWorker, division: str = "tensor parallel") -> int:
     """The process of rank 1, as people can read it."""
-    capabilities = {c["feature"]: c for c in health(worker)["capabilities"]}
-    stated = capabilities["distributed"]
-    assert stated["effective"] == "2 ranks, tensor parallel"
+    stated = capability(worker, "distributed")
+    assert stated["effective"] == f"2 ranks, {division}"
     found = re.search(r"rank 1 \(127\.0\.0\.1\), process (\d+)", stated["why"])
     assert found, stated
     return int(found[1])
@@ -91,10 +96,10 @@ def answers(worker: RunningWorker, requests: int = REQUESTS) -> list[str]:
 
 
 @contextlib.contextmanager
-def serving(model: Path, hosts: Path) -> Iterator[RunningWorker]:
+def serving(model: Path, hosts: Path, *more: str) -> Iterator[RunningWorker]:
     """Two ranks that are ready."""
     options = ("--model", model, "--port", "0", "--max-batch", "16", "--distributed", hosts)
-    with RunningWorker(*options) as worker:
+    with RunningWorker(*options, *more) as worker:
         wait_until(lambda: worker.lines, "it is ready, or says why not", START_SECONDS)
         yield worker
 
@@ -141,6 +146,26 @@ def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
         wait_until(lambda: not runs(rank), "rank 1 has ended too")
 
 
+def test_a_pipeline_answers_as_one_rank_does(hosts: Path, tmp_path: Path) -> None:
+    """Three layers, so that one rank has more than the other, and little room for prefixes, so that
+    both have to forget the same ones."""
+    context, kept = 100_000, ("--prefix-cache", "60k")
+    folder = tmp_path / "tiny"
+    model = tiny_family(folder, "deepseek_v3", num_hidden_layers=3, max_position_embeddings=context)
+    with RunningWorker("--model", model, "--port", "0", "--max-batch", "16", *kept) as alone:
+        expected = answers(alone)
+        assert len(set(expected)) > REQUESTS / 2
+    with serving(model, hosts, "--pipeline", *kept) as two:
+        rank = second_rank(two, "pipeline")
+        assert answers(two) == expected
+        again = REQUESTS // 5
+        assert answers(two, again) == expected[:again], "now from prefixes that were kept"
+        with streaming(two) as frames:
+            os.kill(rank, signal.SIGKILL)
+        error = json.loads(frames[-1])["error"]["message"]
+        assert error.startswith(f"rank 1 (127.0.0.1), process {rank} ")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_dies_or_stops_is_named(
     model: Path, hosts: Path, number: signal.Signals
@@ -179,6 +204,15 @@ def test_a_model_that_cannot_be_divided_starts_no_rank(model: Path, tmp_path: Pa
         assert worker.wait_for_end() == 1
     (line,) = worker.lines
     assert "3 ranks can't share this llama: its 4 attention heads are not divisible by 3" in line
+
+
+def test_layers_that_keep_different_state_make_no_pipeline(hosts: Path, tmp_path: Path) -> None:
+    """Of two layers, one rank would get the recurrent one and the other the attention."""
+    model = tiny_family(tmp_path / "tiny", "qwen3_next")
+    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as worker:
+        assert worker.wait_for_end() == 1
+    (line,) = worker.lines
+    assert "2 ranks can't share it: as a pipeline their layers would keep different" in line
 
 
 def test_a_host_that_ssh_does_not_reach_is_one_line(
