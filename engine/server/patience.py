@@ -1,10 +1,18 @@
-"""An HTTP protocol whose patience ends: a client that never finishes its headers is dropped."""
+"""An HTTP protocol whose patience ends: a client that never finishes its headers is dropped, and
+what is no HTTP is refused as everything is.
+
+A client that closes its sending half counts as gone: nothing but a failed write would tell it from
+one that is, and a request that waits in the queue may have nothing to write for long.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from engine.server.errors import ApiError
 
 HEADER_SECONDS = 20.0
 """How long a request's headers may take. uvicorn itself would wait for ever."""
@@ -26,6 +34,19 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what h11 can't read, be it a head or a body's framing, and hang up."""
+        body = ApiError(400, msg, code="invalid_http").response("").body
+        headers = [("content-type", "application/json"), ("connection", "close")]
+        refusal = h11.Response(
+            status_code=400,
+            reason=b"Bad Request",
+            headers=[*headers, ("content-length", str(len(body)))],
+        )
+        for event in (refusal, h11.Data(data=bytes(body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _watch(self) -> None:
         """Start the clock while a head is incomplete, stop it once there is a request."""

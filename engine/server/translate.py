@@ -48,7 +48,15 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guided_regex": (),
     "guided_choice": (),
     "guided_grammar": (),
+    "structured_outputs": (),
     "stop_token_ids": ([],),
+    "bad_words": ([],),
+    "allowed_token_ids": (),
+    "use_beam_search": (False,),
+    "length_penalty": (1,),
+    "typical_p": (1,),
+    "mirostat": (0,),
+    "prompt_logprobs": (),
     "suffix": ("",),
 }
 """Options that would change the answer and can't be honoured, with the values that ask for

@@ -100,6 +100,17 @@ def test_a_budget_that_ends_in_a_call(server: ThreadedServer, engine: FakeEngine
     assert "tool_calls" not in got["message"]
 
 
+def test_a_call_that_the_last_token_completes_keeps_its_arguments(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    engine.pieces, engine.reason = CALL, FinishReason.LENGTH
+    got = choice(server, tools=TOOLS)
+    assert got["message"]["tool_calls"][0]["function"]["arguments"] == '{"at": "sky"}'
+    sent, reason = deltas(server, tools=TOOLS)
+    assert sent[-1]["tool_calls"][0]["function"] == {"arguments": '{"at": "sky"}'}
+    assert got["finish_reason"] == reason == "length"
+
+
 def test_tags_mean_nothing_to_a_client_without_tools(
     server: ThreadedServer, engine: FakeEngine
 ) -> None:

@@ -39,6 +39,7 @@ def frames(http: httpx.Client, **fields: Any) -> list[str]:
     response = http.post("/v1/chat/completions", json=body)
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["cache-control"] == "no-cache"
     parts = response.text.split("\n\n")
     assert parts.pop() == ""
     assert all(part.startswith("data: ") and "\n" not in part for part in parts)
@@ -233,10 +234,11 @@ def test_when_not_all_choices_fit_the_queue_none_runs(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize(("n", "half"), [(1, False), (3, False), (1, True)])
 def test_a_client_that_leaves_cancels_its_request(
-    server: ThreadedServer, engine: FakeEngine, stream: bool, n: int
+    server: ThreadedServer, engine: FakeEngine, stream: bool, n: int, half: bool
 ) -> None:
+    """half: it closes its sending half, which counts as leaving."""
     engine.held = True
     body = json.dumps({"messages": CHAT, "stream": stream, "n": n}).encode()
     head = (
@@ -248,7 +250,10 @@ def test_a_client_that_leaves_cancels_its_request(
         raw.sendall(head + body)
         wait_until(lambda: len(engine.requests) == n, "the request is in the engine")
         assert engine.cancelled == []
-    ids = [request.id for request in engine.requests]
+        ids = [request.id for request in engine.requests]
+        if half:
+            raw.shutdown(socket.SHUT_WR)
+            wait_until(lambda: engine.cancelled == ids, "the engine was told to cancel")
     wait_until(lambda: engine.cancelled == ids, "the engine was told to cancel")
 
 

@@ -86,6 +86,18 @@ def test_models_are_listed_before_and_after_loading() -> None:
     assert (after["object"], after["owned_by"]) == ("model", "local")
 
 
+def test_models_are_listed_while_every_slot_is_taken(
+    server: ThreadedServer, engine: FakeEngine
+) -> None:
+    engine.held = True
+    body = {"messages": CHAT, "stream": True}
+    with (
+        httpx.Client(base_url=server.url) as http,
+        http.stream("POST", "/v1/chat/completions", json=body | {"n": engine.snapshot().slots}),
+    ):
+        assert [m["id"] for m in httpx.get(f"{server.url}/v1/models").json()["data"]] == ["fake-1"]
+
+
 @pytest.mark.parametrize(
     "path", ["/v1/models", "/models", "/v1/models/", "/v1/models?beta=true", "/health/"]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 from collections.abc import Iterator
@@ -115,6 +116,33 @@ def test_a_head_that_never_ends_is_not_waited_for(
     monkeypatch.setattr(patience, "HEADER_SECONDS", 0.3)
     with PatientServer() as server:
         assert answer_to(address_of(server), sent) == b""
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        b"Content-Length: many",
+        b"Content-Length: -5",
+        b"Content-Length: 2\r\nContent-Length: 3",
+        b"Content-Length: " + b"9" * 30,
+        b"Transfer-Encoding: chunked\r\n\r\nzz",
+    ],
+)
+def test_a_length_that_is_none_is_refused(length: bytes) -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+    with PatientServer() as server:
+        answer = answer_to(address_of(server), head + length + b"\r\n\r\n{}")
+    head, body = answer.split(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert b"content-type: application/json" in head
+    assert json.loads(body)["error"]["code"] == "invalid_http"
+
+
+def test_a_body_may_come_in_chunks_of_unknown_length(http: httpx.Client) -> None:
+    body = json.dumps(CHAT).encode()
+    pieces = (body[at : at + 7] for at in range(0, len(body), 7))
+    headers = {"Content-Type": "application/json"}
+    assert http.post(URL, content=pieces, headers=headers).status_code == 200
 
 
 def test_a_connection_serves_many_requests_all_the_same() -> None:

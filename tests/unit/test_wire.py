@@ -89,8 +89,10 @@ def test_defaults_use_the_whole_context_and_sample_as_the_protocol_says(
 def test_whole_numbers_serve_for_floats_and_unknown_fields_are_welcome(
     tokenizer: WordTokenizer,
 ) -> None:
-    request = convert(tokenizer, temperature=0, top_p=1, store=True, user="me", metadata={"a": "b"})
-    assert request.sampling.temperature == 0.0
+    clients_send = {"store": True, "user": "me", "metadata": {"a": "b"}, "service_tier": "auto"}
+    whole = {"temperature": 0, "top_p": 1, "min_p": 0, "xtc_probability": 0, "presence_penalty": 1}
+    sampling = convert(tokenizer, **clients_send, **whole, parallel_tool_calls=True).sampling
+    assert sampling == SamplingParams(presence_penalty=1.0, seed=sampling.seed)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +243,8 @@ def test_logit_bias_outside_the_vocabulary_is_refused(tokenizer: WordTokenizer, 
         ("chat_template_kwargs", {"enable_thinking": True, "tokenize": True}),
         ("best_of", 2),
         ("stop_token_ids", [2]),
+        ("prompt_logprobs", 1),
+        ("typical_p", 0.9),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(
@@ -324,6 +328,8 @@ def test_options_set_to_their_neutral_value_ask_for_nothing(tokenizer: WordToken
     convert(
         tokenizer,
         best_of=1,
+        typical_p=1.0,
+        stop_token_ids=[],
         tools=[],
         tool_choice="auto",
         response_format={"type": "text"},
