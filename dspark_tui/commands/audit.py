@@ -50,10 +50,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 done, 1 not done with the reason on stderr."""
-    from engine.hardware import blas
+    from engine.hardware import blas, kernels
     from engine.server.logs import open_log
 
     blas.prepare()  # before anything imports MLX
+    kernels.prepare()
     from engine.models import catalog
     from engine.models.errors import ModelError
     from engine.proof.audit import AuditError, audit

@@ -55,9 +55,10 @@ def _work(rank: int, channel: Channel) -> None:
     threading.Thread(target=_listen, args=[channel, record], daemon=True).start()
     threading.Thread(target=_beat, args=[channel, record], daemon=True).start()
     # MLX binds its BLAS when it is first imported.
-    from engine.hardware import blas
+    from engine.hardware import blas, kernels
 
     blas.prepare()
+    kernels.prepare()
     from engine.distributed import group
     from engine.distributed.loops import FollowingLoop
     from engine.hardware import device

@@ -90,9 +90,10 @@ def _serve(
     log_path: Path | None,
 ) -> int:
     # MLX binds its BLAS when it is first imported: prepare that, then import what needs MLX.
-    from engine.hardware import blas
+    from engine.hardware import blas, kernels
 
     blas.prepare()
+    kernels.prepare()
     from engine.engine import Engine
     from engine.server.app import create_app
     from engine.server.host import Host
