@@ -106,6 +106,26 @@ def test_openai_completions(client: openai.OpenAI) -> None:
     assert len(scored.choices[0].logprobs.tokens) in range(1, 5)
 
 
+def test_openai_scores_texts(client: openai.OpenAI) -> None:
+    """As evaluations do: what a continuation adds to a text's log-probability."""
+    asked: dict[str, Any] = {"model": "any", "temperature": 0, "echo": True, "logprobs": 1}
+    texts = [[5, 6, 7, 8], [5, 6, 7, 8, 9], [5, 6, 7, 8, 9]]
+    short, whole, again = client.completions.create(**asked, prompt=texts, max_tokens=0).choices
+    assert short.logprobs.token_logprobs[0] is None
+    assert short.logprobs.token_logprobs[1:] == pytest.approx(
+        whole.logprobs.token_logprobs[1:4], abs=1e-4
+    )
+    assert again.logprobs.tokens == whole.logprobs.tokens
+    assert again.logprobs.token_logprobs[1:] == pytest.approx(
+        whole.logprobs.token_logprobs[1:], abs=1e-4
+    )
+    (more,) = client.completions.create(**asked, prompt=texts[1], max_tokens=1).choices
+    assert len(more.logprobs.tokens) == 6
+    assert more.logprobs.token_logprobs[1:-1] == pytest.approx(
+        whole.logprobs.token_logprobs[1:], abs=1e-4
+    )
+
+
 def test_anthropic_streams_thinks_and_calls(worker: RunningWorker) -> None:
     tool = {"name": "forecast", "input_schema": PARAMETERS}
     asked: dict[str, Any] = {"model": "claude-any", "max_tokens": 100, "messages": CHAT}
