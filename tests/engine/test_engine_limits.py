@@ -14,6 +14,8 @@ from engine.events import (
     Paused,
     Prefill,
     Queued,
+    Step,
+    Warning,
 )
 from engine.loop import Loop
 from engine.scheduler import PrefillBudget
@@ -30,12 +32,14 @@ def test_cancel_while_queued_never_reaches_prefill(start: Start) -> None:
     harness = start(max_batch=1)
     running = harness.ask(max_tokens=400)
     queued = harness.ask(prompt=tuple(range(3, 30)))
+    later = harness.ask()
     running.wait_tokens(1)
     assert harness.engine.cancel(queued.request.id)
     assert queued.wait().reason is FinishReason.CANCELLED
-    running.wait()
+    assert later.wait().reason is FinishReason.LENGTH
     seen = {type(e) for e in harness.events if getattr(e, "request", None) == "r2"}
     assert seen == {Queued, Finished}
+    assert not harness.of(Warning)
 
 
 def test_cancel_while_the_prompt_is_read(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +65,7 @@ def test_cancel_while_decoding_keeps_the_text_and_frees_the_slot(start: Start) -
     assert client.text
     assert not harness.engine.cancel(client.request.id)
     harness.ask().wait()
+    assert {e.width for e in harness.of(Step) if isinstance(e, Step)} == {1}
 
 
 def test_a_prompt_beyond_the_context_is_refused_before_any_work(harness: Harness) -> None:

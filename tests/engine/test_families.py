@@ -79,12 +79,14 @@ def test_any_schedule_gives_each_row_its_solo_tokens(
     check(model, schedule, run(model, schedule, slots=3))
 
 
-@pytest.mark.parametrize("name", ["qwen3_next", "mamba2", "nemotron_h"])
+@pytest.mark.parametrize("name", ["qwen3_next", "mamba2", "jamba"])
 def test_a_neighbours_longer_last_slice_leaves_a_state_alone(
     monkeypatch: pytest.MonkeyPatch, family: Load, name: str
 ) -> None:
     monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 64)
-    prompts = [tuple(5 + n * 7 % 300 for n in range(length)) for length in (7, 30, 300)]
+    lengths = (7, 30, 300)
+    # None begins like another, or what they share would be read once instead of side by side.
+    prompts = [tuple(5 + (length + n * 7) % 300 for n in range(length)) for length in lengths]
     schedule = [Job(prompt, 12, SamplingParams(), 0, None) for prompt in prompts]
     check(family(name), schedule, run(family(name), schedule, slots=3))
 

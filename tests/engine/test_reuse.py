@@ -127,8 +127,12 @@ def test_only_boundaries_are_reused_where_they_cannot(family: Load, name: str) -
     assert is_solo(model, edited)
 
 
-def test_repeats_and_newcomers_start_together(family: Load) -> None:
-    model = family("llama")
+@pytest.mark.parametrize("name", [*CUTTABLE, *BOUNDED])
+def test_repeats_and_newcomers_are_read_together(
+    family: Load, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 4096)
+    model = family(name)
     stepped = Stepped(model)
     prompts = [tuple(range(start, start + 20 + start)) for start in (3, 8, 13)]
     first = [stepped.ask(prompt) for prompt in prompts]
