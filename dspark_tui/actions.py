@@ -187,6 +187,7 @@ ACTIONS: tuple[Action, ...] = (
         panes=("K",),
     ),
     Action("thoughts", "Show thoughts", "a model's reasoning whole, or as a line", panes=("T",)),
+    Action("pager", "Pager", "the whole pane's text in $PAGER, or less", panes=("o",)),
     Action("copy_answer", "Copy the answer", "its source text", panes=("y",), bar="copy"),
     Action(
         "copy_code", "Copy a code block", "of the latest answer; a digit picks among several",
@@ -215,7 +216,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("restart", "Restart the engine", "after it failed, or to start it afresh", panes=("E",)),
     Action("redraw", "Redraw", "paint the whole screen again", both=("ctrl+l",)),
     Action(
-        "quit", "Quit", "asks once while panes answer or an experiment runs",
+        "quit", "Quit", "asks once while anything runs that would be lost",
         both=("ctrl+q",), panes=("q",), bar="quit",
     ),
     Action(

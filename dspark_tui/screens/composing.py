@@ -85,11 +85,12 @@ class Composing(Desk):
         self.run_worker(self._edit(), group="edit", exclusive=True, exit_on_error=False)
 
     async def _edit(self) -> None:
-        from dspark_tui.editor import EditorError, edited
+        from dspark_tui.editor import edited
+        from dspark_tui.handover import HandoverError
 
         try:
             text = await edited(self.app, self.composer.prompt)
-        except EditorError as error:
+        except HandoverError as error:
             self.say(str(error))
         else:
             if text != self.composer.prompt:

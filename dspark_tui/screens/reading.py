@@ -1,4 +1,4 @@
-"""Actions on the text of the active pane: scrolling through it and copying from it."""
+"""Actions on the text of the active pane: scrolling through it, paging it, copying from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dspark_tui.widgets.transcript import Transcript
 
 
 class Reading(Desk):
-    """Scrolling and copying, by keys."""
+    """Scrolling, paging and copying, by keys."""
 
     @property
     def transcript(self) -> Transcript:
@@ -37,6 +37,22 @@ class Reading(Desk):
 
     def action_thoughts(self) -> None:
         self.transcript.toggle_thoughts()
+
+    def action_pager(self) -> None:
+        """Off the keys' way: the pager stays as long as it likes."""
+        if text := self.transcript.source_text():
+            self.run_worker(self._page(text), group="pager", exclusive=True, exit_on_error=False)
+        else:
+            self.say("nothing to read yet")
+
+    async def _page(self, text: str) -> None:
+        from dspark_tui.handover import HandoverError
+        from dspark_tui.pager import paged
+
+        try:
+            await paged(self.app, text)
+        except HandoverError as error:
+            self.say(str(error))
 
     def action_copy_answer(self) -> None:
         self._copy(self.transcript.last_answer())
