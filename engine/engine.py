@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine.bus import Clock, EventBus, Subscription
 from engine.events import EngineStatus, Progress, Queued, Snapshot, Status, Warning
+from engine.models.errors import one_line
 from engine.types import (
     EngineSettings,
     EngineUnavailableError,
@@ -150,9 +151,13 @@ class Engine:
                 self._announce(EngineStatus.FAILED, error=str(error))
             return
         while not self._closing.is_set():
-            self._receive(wait=loop.idle)
-            with self._watchdog.watching():
-                loop.turn()
+            try:
+                self._receive(wait=loop.idle)
+                with self._watchdog.watching():
+                    loop.turn()
+            except Exception as error:  # of the loop itself: it copes with what fails in a turn
+                log.exception("the engine's loop failed")
+                loop.fail(f"the engine failed: {one_line(error)}")
         with self._lock:
             self._loop = None  # from here on nothing more arrives in the inbox
         self._receive(wait=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import mlx.core as mx
@@ -121,14 +122,15 @@ class Loop:
         row = Row.create(request, sink, self.model.tokenizer, queued)
         self._rows[request.id] = row
         if self.failed:
-            self._finish(row, FinishReason.ERROR, "the engine stopped after repeated failures")
+            self._finish(row, FinishReason.ERROR, "the engine has failed")
         else:
             self._scheduler.enqueue(_candidate(row))
         return row
 
     def cancel(self, request_id: str) -> None:
         if row := self._rows.get(request_id):
-            self._finish(row, FinishReason.CANCELLED)
+            with self._recovering():
+                self._finish(row, FinishReason.CANCELLED)
 
     def pause(self, paused: bool) -> None:
         """Hold admissions, or go on with them."""
@@ -137,14 +139,20 @@ class Loop:
             self._publish(Paused(self._clock.now(), paused))
 
     def turn(self) -> None:
-        """One round. A failure ends the rows that were running, and only those."""
-        try:
+        """One round."""
+        with self._recovering():
             self._make_room()
             self._admit()
             self._read_prompts()
             self._decode()
-        except Exception as error:
-            self._recover(error)
+
+    def fail(self, why: str) -> None:
+        """End every request, for good."""
+        self.failed = True
+        self._rebuild()
+        for row in list(self._rows.values()):
+            self._finish(row, FinishReason.ERROR, why)
+        self._publish(Status(self._clock.now(), EngineStatus.FAILED, error=why))
 
     def stop(self, why: str) -> None:
         """End every request; the arrays go with this object, on this thread."""
@@ -316,21 +324,26 @@ class Loop:
         taken = now - row.queued
         self._publish(Finished(now, row.request.id, reason, len(row.tokens), taken, error))
 
+    @contextmanager
+    def _recovering(self) -> Iterator[None]:
+        """A failure ends the rows that were running, and only those."""
+        try:
+            yield
+        except Exception as error:
+            self._recover(error)
+
     def _recover(self, error: Exception) -> None:
         """A step that raised: its rows get the error once, the queue goes on with a new batch."""
         self._failed.note("a step failed", error)
         self._failures += 1
-        stopped = self._failures >= FAILURES_TOLERATED
         running = [row for row in self._rows.values() if row.phase is not Phase.QUEUED]
         self._rebuild()
         self._memory.clear()  # what failed may have been for want of memory
-        for row in list(self._rows.values()) if stopped else running:
+        for row in running:
             self._finish(row, FinishReason.ERROR, f"the engine failed: {one_line(error)}")
         self._publish(Warning(self._clock.now(), "step_failed", one_line(error)))
-        if stopped:
-            self.failed = True
-            message = f"stopped after {self._failures} failures in a row: {one_line(error)}"
-            self._publish(Status(self._clock.now(), EngineStatus.FAILED, error=message))
+        if self._failures >= FAILURES_TOLERATED:
+            self.fail(f"stopped after {self._failures} failures in a row: {one_line(error)}")
 
     def _rebuild(self) -> None:
         """An empty batch and reader."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 GROWTH = 256
@@ -69,12 +69,12 @@ class Scheduler:
     def enqueue(self, candidate: Candidate) -> None:
         self.queue.append(candidate)
 
-    def admit(self, longest: int) -> list[Admission]:
-        """Take requests from the queue while slots and memory last, lowest slot first.
+    def admit(self, longest: int) -> Iterator[Admission]:
+        """Take requests from the queue while slots and memory last, lowest slot first; one at a
+        time, so that none is lost where what becomes of another fails.
 
         longest: tokens that the longest of the running rows is expected to have.
         """
-        admitted = []
         while not self.paused and self.queue and self._free:
             candidate = self.queue[0]
             longest = max(longest, candidate.expected)
@@ -82,8 +82,7 @@ class Scheduler:
                 break
             self.queue.popleft()
             self._slot_of[candidate.id] = heapq.heappop(self._free)
-            admitted.append(Admission(candidate.id, self._slot_of[candidate.id]))
-        return admitted
+            yield Admission(candidate.id, self._slot_of[candidate.id])
 
     def blocked(self) -> Candidate | None:
         """The head of the queue if a slot is free but memory is not, else None."""

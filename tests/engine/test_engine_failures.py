@@ -11,6 +11,9 @@ import engine.row
 from engine.batch import Batch
 from engine.engine import Engine
 from engine.events import EngineStatus, Warning
+from engine.loop import Loop
+from engine.prefill import PromptReader
+from engine.row import Row
 from engine.types import (
     EngineSettings,
     EngineUnavailableError,
@@ -125,3 +128,58 @@ def test_a_failed_load_is_a_status_not_a_crash() -> None:
     with pytest.raises(EngineUnavailableError, match="no such model"):
         engine.submit(GenerationRequest("a", (1,), 1, SamplingParams()), lambda _: None)
     engine.close()
+
+
+def test_a_failure_on_the_way_out_ends_the_running_rows_and_no_more(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = start(max_batch=2)
+    leave, failures = Batch.leave, iter([True])
+
+    def fail_once(self: Batch, row: Row) -> None:
+        if row.request.id == "r1" and next(failures, False):
+            raise RuntimeError("no memory left on the device")
+        leave(self, row)
+
+    monkeypatch.setattr(Batch, "leave", fail_once)
+    running = harness.ask(max_tokens=400)
+    running.wait_tokens(2)
+    harness.engine.cancel("r1")
+    assert running.wait().error == "the engine failed: no memory left on the device"
+    assert harness.ask().wait().reason is FinishReason.LENGTH
+    assert harness.engine.snapshot().status is EngineStatus.OK
+
+
+def test_a_request_that_cannot_be_admitted_takes_no_other_with_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = start(max_batch=4)
+    add, failures = PromptReader.add, iter([True])
+
+    def fail_once(self: PromptReader, row: Row) -> None:
+        if next(failures, False):
+            raise RuntimeError("what is kept can't be read")
+        add(self, row)
+
+    monkeypatch.setattr(PromptReader, "add", fail_once)
+    harness.engine.pause(True)
+    clients = [harness.ask() for _ in range(3)]
+    harness.engine.pause(False)
+    reasons = [client.wait().reason for client in clients]
+    assert reasons == [FinishReason.ERROR, FinishReason.LENGTH, FinishReason.LENGTH]
+
+
+def test_a_loop_that_breaks_leaves_nobody_waiting(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Loop) -> None:
+        raise RuntimeError("no such row")
+
+    harness = start(max_batch=1)
+    clients = [harness.ask(max_tokens=400) for _ in range(3)]
+    clients[0].wait_tokens(2)
+    monkeypatch.setattr(Loop, "turn", broken)
+    assert {client.wait().error for client in clients} == {"the engine failed: no such row"}
+    harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.FAILED)
+    with pytest.raises(EngineUnavailableError, match="no such row"):
+        harness.ask()
