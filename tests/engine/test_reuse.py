@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import mlx.core as mx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -193,6 +194,25 @@ def test_nothing_is_kept_when_it_is_off_and_everything_is_bounded(family: Load) 
     again = off.ask((*range(40), 7))
     off.finish()
     assert again.cached == 0
+
+
+def test_two_hundred_prompts_leave_memory_level_and_the_oldest_go(
+    family: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 4096)
+    limit = 400_000
+    stepped = Stepped(family("llama"), prefix_cache=limit)
+    prompts = [(3 + n, *range(3, 103)) for n in range(200)]
+    active = []
+    for prompt in prompts:
+        stepped.ask(prompt, max_tokens=1)
+        stepped.finish()
+        assert stepped.kept <= limit
+        active.append(mx.get_active_memory())
+    assert max(active[100:]) <= max(active[50:100]) + 64 * 1024
+    oldest, latest = stepped.ask(prompts[0]), stepped.ask(prompts[-1])
+    stepped.finish()
+    assert (oldest.cached, latest.cached) == (0, 100)
 
 
 def test_a_model_whose_rows_run_alone_says_that_it_reuses_nothing(family: Load) -> None:
