@@ -62,6 +62,8 @@ def _likeliest(logits: mx.array, count: int) -> mx.array:
     count = min(count, logits.shape[-1])
     if count == 0:
         return mx.zeros((logits.shape[0], 0), dtype=mx.int32)
+    if count == 1:  # several times as quick, and what evaluations ask for
+        return mx.argmax(logits, axis=-1, keepdims=True).astype(mx.int32)
     ids = mx.argpartition(-logits, kth=count - 1, axis=-1)[:, :count]
     order = mx.argsort(-mx.take_along_axis(logits, ids, axis=-1), axis=-1)
     return mx.take_along_axis(ids, order, axis=-1).astype(mx.int32)
