@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -19,6 +20,12 @@ from tests.pty.conftest import DEADLINE, Terminal
 
 pytestmark = pytest.mark.pty
 Start = Callable[..., Terminal]
+
+OFFER = "\x1b[?2026;2$y"
+"""A terminal's answer to what the driver asks at start: updates can be synchronised."""
+FRAME_START, FRAME_END = b"\x1b[?2026h", b"\x1b[?2026l"
+DRAWS_NOTHING = rb"\x1b\[[0-?]*[ -/]*[A-Ha-z]|\x1b\][^\x07]*\x07"
+"""Where the caret is, modes, colours, and what is said to the terminal itself."""
 
 
 def gone(pid: int) -> bool:
@@ -199,35 +206,48 @@ def test_legacy_bytes_reach_every_kind_of_action(terminal: Start) -> None:
     assert run.wait() == 0
 
 
-def test_the_cursor_stays_at_the_caret_while_panes_stream_and_nothing_is_cleared(
-    terminal: Start,
-) -> None:
-    limit = ("--pane", "max_tokens=100000")
-    run = terminal(*limit, *limit, engine="--rate 100 --tokens 100000")
-    run.send("\x1b[?2026;2$y")  # it offers synchronised updates, so that frames have an end
+def test_the_cursor_stays_at_the_caret_while_eight_panes_stream(terminal: Start) -> None:
+    panes = ("--pane", "max_tokens=100000") * 8
+    run = terminal(*panes, engine="--rate 30 --tokens 100000", size=(160, 50))
+    run.send(OFFER)  # so that frames have an end
     run.send("stream on\r")
-    run.until_shown("Why a circle")
+    run.until(lambda: run.text.count("Why a circle") == 8)
     run.send("caret here")
     run.until_shown("caret here")
-    first_frame = len(run.raw)
     line = next(y for y, text in enumerate(run.screen.display) if "caret here" in text)
     column = run.screen.display[line].index("caret here") + len("caret here")
 
     for _ in range(20):
         before = len(run.raw)
-        run.until(lambda before=before: run.raw[before:].endswith(b"\x1b[?2026l"))
+        run.until(lambda before=before: run.raw[before:].endswith(FRAME_END))
         assert (run.screen.cursor.y, run.screen.cursor.x) == (line, column)
-    assert b"\x1b[2J" not in run.raw[first_frame:]
 
 
-def test_a_frame_is_one_synchronised_update_where_the_terminal_offers_it(terminal: Start) -> None:
+def test_every_frame_is_one_synchronised_update_and_the_screen_is_never_cleared(
+    terminal: Start,
+) -> None:
     run = terminal()
-    run.send("\x1b[?2026;2$y")  # the terminal's answer to the question the driver asks at start
+    first_frame = len(run.raw)
+    run.send(OFFER)
     run.until_shown("slots busy")
+    run.until(lambda: run.raw.endswith(FRAME_END))
+    synchronised = len(run.raw)
     run.send("hello\r")
     run.until_shown("Why a circle")
-    assert run.raw.count(b"\x1b[?2026h") > 2
-    assert abs(run.raw.count(b"\x1b[?2026h") - run.raw.count(b"\x1b[?2026l")) <= 1
+    for key, shown in (("\x1bOP", "Esc closes"), ("\x1bOQ", "Enter apply"), ("\x10", "Search")):
+        run.send(key)
+        run.until_shown(shown)
+        run.send("\x1b")
+        run.until(lambda shown=shown: shown not in run.text)
+    run.send("\x1bOR\x1bOS\x14")
+    run.until_shown("to 1 only")
+    run.send("\x0c")  # even where the person asks for the whole screen anew
+    run.until(lambda: run.text.count("done  200 tok") == 2 and run.raw.endswith(FRAME_END))
+    frames = re.compile(re.escape(FRAME_START) + b".*?" + re.escape(FRAME_END), re.DOTALL)
+    assert len(frames.findall(run.raw[synchronised:])) > 10
+    beside = re.sub(DRAWS_NOTHING, b"", frames.sub(b"", run.raw[synchronised:]))
+    assert beside.strip() == b""
+    assert not re.search(rb"\x1b\[[0-3]?J|\x1bc", run.raw[first_frame:])
 
 
 def test_a_resize_to_almost_nothing_and_back(terminal: Start) -> None:
@@ -279,6 +299,26 @@ def test_a_dumb_terminal_is_refused_in_one_line(words: list[str], tmp_path: Path
     assert run.raw.startswith(b"dspark-tui: TERM=dumb can't show a full screen; --")
     assert run.raw.count(b"\n") == 1
     assert b"\x1b" not in run.raw
+
+
+def test_a_home_that_can_t_be_written_costs_one_banner(
+    terminal: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.touch()  # not even the super-user can write into that
+    monkeypatch.setenv("HOME", str(home))
+    for kind in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind))
+    run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20")
+    run.until_shown("this run leaves no log")
+    banner = [line.rpartition("▌")[2].strip(" ─╮│") for line in run.screen.display if "▌" in line]
+    said = " ".join(filter(None, banner))
+    assert said.endswith("can't be written (Not a directory); what is said now is not kept")
+    run.send("hello\r")
+    run.until(lambda: run.text.count("done") == 2)
+    run.send("\x11")
+    assert run.wait() == 0
+    assert b"Traceback" not in run.raw
 
 
 def test_keys_typed_faster_than_the_screen_draws_keep_their_order(terminal: Start) -> None:
