@@ -36,7 +36,11 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what h11 can't read, be it a head or a body's framing, and hang up."""
+        """Refuse what h11 can't read, be it a head or a body's framing, and hang up. Where the
+        answer is out already, there is only the latter."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
         body = ApiError(400, msg, code="invalid_http").response("").body
         headers = [("content-type", "application/json"), ("connection", "close")]
         refusal = h11.Response(

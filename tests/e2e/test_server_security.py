@@ -138,6 +138,24 @@ def test_a_length_that_is_none_is_refused(length: bytes) -> None:
     assert json.loads(body)["error"]["code"] == "invalid_http"
 
 
+def test_what_is_no_http_behind_a_refusal_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with (
+        PatientServer() as patient,
+        socket.create_connection(address_of(patient), timeout=DEADLINE) as connection,
+    ):
+        connection.sendall(head)
+        refused = b""
+        while b"host_denied" not in refused:
+            refused += connection.recv(4096)
+        connection.sendall(b"zz\r\n")
+        while connection.recv(4096):
+            pass
+    assert "Traceback" not in caplog.text
+
+
 def test_a_body_may_come_in_chunks_of_unknown_length(http: httpx.Client) -> None:
     body = json.dumps(CHAT).encode()
     pieces = (body[at : at + 7] for at in range(0, len(body), 7))
