@@ -18,9 +18,9 @@ from dspark_tui.conversation.params import PaneParams, ParamError, updated
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.entries import engine_problem
 from dspark_tui.paths import Paths, tilde
-from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS
+from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS, share
 from dspark_tui.text.foreign import drawable
-from engine.speculate import Speculate
+from engine.speculate import DRAFTER_BITS, Speculate
 
 if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp
@@ -41,7 +41,8 @@ COMMANDS = {
 COMMAND_LINE = "command line"
 
 FLAGS = (
-    *("model", "max_batch", "precision", "speculate", "drafter", "max_draft"),
+    *("model", "max_batch", "precision"),
+    *("speculate", "drafter", "drafter_bits", "confidence", "max_draft"),
     *("attach", "theme", "ascii"),
 )
 """Settings that have a flag of their own name."""
@@ -91,6 +92,15 @@ def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--precision", choices=PRECISIONS, help="of the weights")
     parser.add_argument("--speculate", choices=list(Speculate), help="guess tokens ahead")
     parser.add_argument("--drafter", metavar="D", help="the model that guesses")
+    parser.add_argument(
+        "--drafter-bits", type=int, choices=DRAFTER_BITS, help="quantize that model at load"
+    )
+    parser.add_argument(
+        "--confidence",
+        type=likelihood,
+        metavar="P",
+        help="end guesses it finds less likely, 0 to 1",
+    )
     parser.add_argument(
         "--max-draft", type=draft_length, metavar="N|auto", help="tokens guessed at once"
     )
@@ -244,6 +254,17 @@ def draft_length(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= DRAFT_LIMIT):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number up to {DRAFT_LIMIT}, nor auto")
     return int(text)
+
+
+def likelihood(text: str) -> float:
+    """0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if share(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return value
 
 
 def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:

@@ -20,8 +20,10 @@ from dspark_tui.setting import (
     batch,
     boolean,
     draft,
+    drafter_bits,
     length,
     one_of,
+    share,
     text,
 )
 from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
@@ -39,6 +41,8 @@ class Settings:
     precision: str = "auto"
     speculate: str = Speculate.OFF
     drafter: str = ""
+    drafter_bits: int = 0
+    confidence: float = 0.0
     max_draft: int = 0
     attach: str = ""
     theme: str = ""
@@ -53,7 +57,9 @@ class Settings:
 
     @property
     def drafting(self) -> Drafting:
-        return Drafting(self.speculate, self.drafter, self.max_draft)
+        return Drafting(
+            self.speculate, self.drafter, self.drafter_bits, self.confidence, self.max_draft
+        )
 
 
 @dataclass(slots=True)
@@ -199,6 +205,10 @@ SETTINGS: dict[str, Setting] = {
     "precision": Setting(one_of(*PRECISIONS), f"of the weights: {', '.join(PRECISIONS)}"),
     "speculate": Setting(one_of(*Speculate), f"guess tokens ahead: {', '.join(Speculate)}"),
     "drafter": Setting(text, 'the model that guesses: folder or hub id; "" is the one known'),
+    "drafter_bits": Setting(drafter_bits, "quantize that model as it is loaded; 0 leaves it alone"),
+    "confidence": Setting(
+        share, "end a guess before the first token which that model finds less likely to be right"
+    ),
     "max_draft": Setting(draft, "tokens guessed at once; 0 is as many as pay"),
     "attach": Setting(text, 'URL of a running server; "" starts a worker of our own'),
     "theme": Setting(text, 'of the colours; "" is the one chosen last, at first ember'),

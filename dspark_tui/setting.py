@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.speculate import DRAFTER_BITS
+
 BATCH_LIMIT, DRAFT_LIMIT = 256, 64
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 
@@ -35,6 +37,16 @@ def batch(value: Any) -> str:
 def draft(value: Any) -> str:
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= DRAFT_LIMIT
     return "" if fits else f"a whole number up to {DRAFT_LIMIT}, 0 for as many as pay"
+
+
+def drafter_bits(value: Any) -> str:
+    fits = type(value) is int and value in (0, *DRAFTER_BITS)
+    return "" if fits else f"{' or '.join(map(str, DRAFTER_BITS))}, 0 for as it is stored"
+
+
+def share(value: Any) -> str:
+    fits = type(value) in (int, float) and 0 <= value <= 1
+    return "" if fits else "a number from 0 to 1"
 
 
 def length(value: Any) -> str:

@@ -12,3 +12,7 @@ class Speculate(StrEnum):
     NGRAM = "ngram"  # looked up in the row's own text
     DSPARK = "dspark"  # a small model trained for the big one
     AUTO = "auto"  # dspark where there is such a model, else ngram
+
+
+DRAFTER_BITS = (4, 8)
+"""What a drafter's weights can be quantized to."""

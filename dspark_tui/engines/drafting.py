@@ -9,10 +9,13 @@ from engine.speculate import Speculate
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """drafter: folder or hub id, "" for the one that is known. max_draft: 0 for as many as pay."""
+    """drafter: folder or hub id, "" for the one that is known. drafter_bits: 0 for as it is stored.
+    confidence: of each guess, the least. max_draft: 0 for as many as pay."""
 
     speculate: str = Speculate.OFF
     drafter: str = ""
+    drafter_bits: int = 0
+    confidence: float = 0.0
     max_draft: int = 0
 
     @property
@@ -20,6 +23,11 @@ class Drafting:
         """What the worker's command line says of it."""
         if self.speculate == Speculate.OFF:
             return []
-        words = ["--speculate", self.speculate]
-        words += ["--drafter", self.drafter] if self.drafter else []
-        return [*words, "--max-draft", str(self.max_draft)] if self.max_draft else words
+        said = {
+            "--speculate": self.speculate,
+            "--drafter": self.drafter,
+            "--drafter-bits": self.drafter_bits,
+            "--confidence": self.confidence,
+            "--max-draft": self.max_draft,
+        }
+        return [word for flag, value in said.items() if value for word in (flag, str(value))]

@@ -10,7 +10,16 @@ from typing import Any
 
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.drafting import Drafting
-from dspark_tui.setting import PRECISIONS, Setting, batch, draft, one_of, text
+from dspark_tui.setting import (
+    PRECISIONS,
+    Setting,
+    batch,
+    draft,
+    drafter_bits,
+    one_of,
+    share,
+    text,
+)
 from engine.speculate import Speculate
 
 
@@ -27,6 +36,8 @@ class EngineEntry:
     precision: str = "auto"
     speculate: str = Speculate.OFF
     drafter: str = ""
+    drafter_bits: int = 0
+    confidence: float = 0.0
     max_draft: int = 0
     url: str = ""
     api_key_env: str = ""
@@ -34,7 +45,9 @@ class EngineEntry:
 
     @property
     def drafting(self) -> Drafting:
-        return Drafting(self.speculate, self.drafter, self.max_draft)
+        return Drafting(
+            self.speculate, self.drafter, self.drafter_bits, self.confidence, self.max_draft
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,10 @@ class EntryProblem:
 
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-OF_WORKERS = ("max_batch", "precision", "speculate", "drafter", "max_draft")
+OF_WORKERS = (
+    *("max_batch", "precision"),
+    *("speculate", "drafter", "drafter_bits", "confidence", "max_draft"),
+)
 OF_SERVERS = ("api_key_env", "headers")
 
 
@@ -72,6 +88,8 @@ KEYS: Mapping[str, Setting] = {
     "precision": Setting(one_of(*PRECISIONS), "of a worker's weights"),
     "speculate": Setting(one_of(*Speculate), "of a worker: as for the usual engine"),
     "drafter": Setting(text, "of a worker: as for the usual engine"),
+    "drafter_bits": Setting(drafter_bits, "of a worker: as for the usual engine"),
+    "confidence": Setting(share, "of a worker: as for the usual engine"),
     "max_draft": Setting(draft, "of a worker: as for the usual engine"),
     "url": Setting(_address, "of a server; without it the engine is a worker of our own"),
     "api_key_env": Setting(text, "environment variable with the server's key"),

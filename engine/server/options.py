@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from engine.types import Speculate
+from engine.speculate import DRAFTER_BITS, Speculate
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_MAX_BATCH = 8
 DEFAULT_QUEUE = 256
-KV_BITS = DRAFTER_BITS = (8, 4)
+KV_BITS = (8, 4)
 STUCK_AFTER = 120
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 

@@ -191,5 +191,9 @@ def test_speculation_can_be_asked_for_on_the_command_line() -> None:
     assert loaded.settings.drafting.options == ["--speculate", "ngram", "--max-draft", "6"]
     cli.apply_arguments(loaded, cli.build_parser().parse_args(["--max-draft", "auto"]))
     assert loaded.settings.drafting.options == ["--speculate", "ngram"]
-    with pytest.raises(SystemExit):
-        cli.build_parser().parse_args(["--max-draft", "0"])
+    words = ["--drafter-bits", "4", "--confidence", "0.5"]
+    cli.apply_arguments(loaded, cli.build_parser().parse_args(words))
+    assert loaded.settings.drafting.options == ["--speculate", "ngram", *words]
+    for wrong in (["--max-draft", "0"], ["--drafter-bits", "3"], ["--confidence", "nan"]):
+        with pytest.raises(SystemExit):
+            cli.build_parser().parse_args(wrong)

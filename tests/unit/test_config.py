@@ -10,6 +10,7 @@ from dspark_tui import cli, config
 from dspark_tui.actions import ACTIONS, Context
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import FIELDS, PaneParams
+from dspark_tui.engines.drafting import Drafting
 from dspark_tui.paths import Paths
 from dspark_tui.state import UiState
 
@@ -40,6 +41,10 @@ def test_a_full_file(file: Path) -> None:
         theme = "paper"
         ascii = true
         panel = "large"
+        speculate = "dspark"
+        drafter = "org/drafter"
+        drafter_bits = 4
+        confidence = 1
         [defaults]
         max_tokens = 100
         [[pane]]
@@ -54,6 +59,7 @@ def test_a_full_file(file: Path) -> None:
     assert loaded.problems == []
     settings = loaded.settings
     assert (settings.model, settings.max_batch, settings.ascii) == ("org/name", 4, True)
+    assert settings.drafting == Drafting("dspark", "org/drafter", 4, 1)
     assert settings.panes == (
         PaneParams(name="cold", temperature=0, max_tokens=100),
         PaneParams(name="hot", temperature=1.5, max_tokens=100, seed=7),
@@ -69,6 +75,11 @@ def test_a_full_file(file: Path) -> None:
         ("max_batch = true", 1, ["whole number"]),
         ('speculate = "always"', 1, ["speculate", "off, ngram, dspark, auto"]),
         ("max_draft = 65", 1, ["max_draft", "up to 64"]),
+        ("drafter_bits = 3", 1, ["drafter_bits", "4 or 8, 0 for as it is stored, not 3"]),
+        ("drafter_bits = false", 1, ["drafter_bits", "4 or 8"]),
+        ("confidence = 1.5", 1, ["confidence", "from 0 to 1, not 1.5"]),
+        ("confidence = nan", 1, ["confidence", "from 0 to 1"]),
+        ("confidence = true", 1, ["confidence", "from 0 to 1"]),
         ("panel = 'huge'", 1, ["off, small"]),
         ("ascii = 'yes'", 1, ["true or false"]),
         (

@@ -215,8 +215,10 @@ def test_what_is_measured_is_kept_unless_the_machine_was_busy(
 def test_settings_become_the_workers_command_line() -> None:
     assert Drafting().options == []
     assert Drafting("auto").options == ["--speculate", "auto"]
-    assert Drafting("dspark", "some/where", 4).options == [
+    assert Drafting("dspark", "some/where", 8, 0.25, 4).options == [
         *("--speculate", "dspark"),
         *("--drafter", "some/where"),
+        *("--drafter-bits", "8"),
+        *("--confidence", "0.25"),
         *("--max-draft", "4"),
     ]

@@ -15,6 +15,9 @@ FULL = """\
 model = "~/models/big"
 max_batch = 2
 precision = "stored"
+speculate = "dspark"
+drafter_bits = 8
+confidence = 0.3
 [engines.cloud]
 url = "https://host/v1"
 model = "some-model"
@@ -36,7 +39,7 @@ def test_entries_are_read_and_panes_are_bound_to_them(tmp_path: Path) -> None:
     loaded = load(tmp_path, FULL)
     assert loaded.problems == []
     assert loaded.settings.engines == {
-        "big": EngineEntry("~/models/big", 2, "stored"),
+        "big": EngineEntry("~/models/big", 2, "stored", "dspark", drafter_bits=8, confidence=0.3),
         "cloud": EngineEntry(
             "some-model",
             url="https://host/v1",
@@ -55,7 +58,10 @@ def test_entries_are_read_and_panes_are_bound_to_them(tmp_path: Path) -> None:
         ('[engines.a]\nurl = "host:1"', "2: url takes http://HOST:PORT or unix:///PATH"),
         ("[engines.a]\nurl = 3", "2: url takes http://HOST:PORT or unix:///PATH"),
         ("[engines.a]\nspeculate = 'no'", "2: speculate takes one of off, ngram, dspark, auto"),
+        ("[engines.a]\ndrafter_bits = 5", "2: drafter_bits takes 4 or 8, 0 for as it is stored"),
+        ("[engines.a]\nconfidence = -1", "2: confidence takes a number from 0 to 1, not -1"),
         ('[engines.a]\nurl = "http://h"\nmax_batch = 2', "3: max_batch is the server's own"),
+        ('[engines.a]\nurl = "http://h"\nconfidence = 0.5', "3: confidence is the server's own"),
         ('[engines.a]\napi_key_env = "K"', "2: api_key_env is for servers: there is no url"),
         ("[engines.a]\nurl = 'http://h'\nheaders = 'X'", "3: headers takes a table of texts"),
         ('[engines."a b"]\nmodel = ""', '1: engines."a b" is no name'),

@@ -23,11 +23,10 @@ from engine.models.ends import Ends, ends
 from engine.models.errors import ModelError, one_line
 from engine.models.load import LoadedModel
 from engine.models.weights import compute_dtype
+from engine.speculate import DRAFTER_BITS
 
 GROUP_SIZE = 64
 """Weights that share a scale when a drafter is quantized at load."""
-
-BITS = (4, 8)
 
 _TO_TARGET = "d2t"
 _IGNORED = re.compile(r"t2d|verifier_norm\.weight|verifier_lm_head\.weight|.*rotary_emb\.inv_freq")
@@ -40,7 +39,7 @@ def load_model(folder: Path, target: LoadedModel, bits: int | None = None) -> DS
     It computes in the target's type. bits: 4 or 8 to quantize its matrices, None to keep them as
     they are. Raises ModelError, one line that names both sides of what doesn't fit.
     """
-    if bits not in (None, *BITS):
+    if bits not in (None, *DRAFTER_BITS):
         raise ModelError(f"a drafter can be quantized to 4 or 8 bits, not {bits}")
     config = read_config(folder)
     vocabulary_ends = ends(target.model)
