@@ -181,7 +181,8 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
     def _draw_engine(self) -> None:
         """Figures that change all the time; nothing is drawn while nothing happens."""
         link = self.link
-        self._status.refresh_status(None if engines_hidden(self.session) else link)
+        shown = None if engines_hidden(self.session) else link
+        self._status.refresh_status(shown, self.opened.journal.title)
         self.recount()
         self._draw_panes()
         if (drawn := (link, link.live.version)) != self._drawn or link.live.active:

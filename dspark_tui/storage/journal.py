@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.conversation.turns import Turn, TurnStatus
-from dspark_tui.storage.rows import PaneRow, Row, WorkspaceRow
+from dspark_tui.storage.rows import NAME_LENGTH, PaneRow, Row, WorkspaceRow
 from dspark_tui.storage.saver import Saver
 from dspark_tui.storage.workspace import (
     View,
@@ -67,6 +67,15 @@ class Journal:
     def trouble(self) -> str:
         """One line while nothing can be saved, else ""."""
         return self._saver.trouble
+
+    @property
+    def title(self) -> str:
+        """What the session goes by, in one line: its name, else its first prompt."""
+        name = self.workspace.name
+        if not name:
+            starts = [turn for pane in self._session.panes for turn in pane.starts]
+            name = min(starts, key=lambda turn: turn.id).prompt if starts else ""
+        return " ".join(name[:NAME_LENGTH].split())
 
     def rename(self, name: str) -> None:
         self.workspace = replace(self.workspace, name=name, view="")  # saved at the next look

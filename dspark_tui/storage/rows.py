@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+NAME_LENGTH = 200
+"""Characters of a first prompt that stand for a session's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceRow:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from dspark_tui.paths import tilde
 from dspark_tui.storage import schema as store_schema
 from dspark_tui.storage.rows import (
+    NAME_LENGTH,
     TABLES,
     Hit,
     Listed,
@@ -38,7 +39,6 @@ TIDY_PAGES = 200
 """Of the index, merged at a time: what is to be saved waits meanwhile."""
 
 PROMPTS_LOOKED_AT = 1000
-NAME_LENGTH = 200
 
 _R = TypeVar("_R")
 

@@ -1,4 +1,4 @@
-"""The top line: which model, how busy, and what is wrong if something is."""
+"""The top line: which model, how busy, what is wrong if something is, and which session it is."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from dspark_tui.text.foreign import drawable
 if TYPE_CHECKING:
     from dspark_tui.engines.link import EngineLink
 
+NAME_WIDTHS = 12, 40
+"""The least and the most columns the session's name gets."""
+
+GAP = 4
 HIDDEN = "blind: several engines, which is which shows after the vote"
 
 
@@ -27,16 +31,32 @@ class StatusBar(Static):
             keymap.name("restart", Context.PANES),
         )
         self._remedy = f"{leave}, {restart} tries again"
-        self._shown = ""
+        self._line, self._session = Content(), ""
 
-    def refresh_status(self, link: EngineLink | None) -> None:
-        """Show the condition of that engine; None: which one it is must not be seen."""
+    def refresh_status(self, link: EngineLink | None, session: str) -> None:
+        """Show the condition of that engine; None: which one it is must not be seen.
+
+        session: what it goes by, shown where the condition leaves room.
+        """
         condition = Content(HIDDEN) if link is None else self._condition(link)
         if link is not None and link.name:
             condition = Content.assemble((drawable(link.name), "bold"), "  ", condition)
-        if condition.plain != self._shown:
-            self._shown = condition.plain
-            self.update(Content.assemble((" dspark-tui ", "bold $primary"), "  ", condition))
+        line = Content.assemble((" dspark-tui ", "bold $primary"), "  ", condition)
+        if (line.plain, session) != (self._line.plain, self._session):
+            self._line, self._session = line, session
+            self._fit()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Put the session's name to the right end, cut to the room there is, or leave it out."""
+        line, (least, most) = self._line, NAME_WIDTHS
+        room = self.size.width - line.cell_length - GAP - 1
+        name = Content(drawable(self._session)).truncate(min(room, most), ellipsis=True)
+        if self._session and room >= least:
+            line = Content.assemble(line, " " * (GAP + room - name.cell_length), name)
+        self.update(line)
 
     def _condition(self, link: EngineLink) -> Content:
         from dspark_tui.widgets.condition import running, starting  # the engine's events with it

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual.widgets import OptionList
 
 from dspark_tui.paths import Paths
 from dspark_tui.screens.sessions import Sessions
+from dspark_tui.widgets.status_bar import StatusBar
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
 
 
@@ -117,3 +119,41 @@ async def test_leaving_the_list_changes_nothing(open_bench: OpenBench) -> None:
         await bench.press("escape", "O", *"words", "escape", "i")
         assert bench.app.screen is bench.workbench
         assert bench.composer.text == "a draft"
+
+
+def status(bench: Bench) -> str:
+    return str(bench.workbench.query_one(StatusBar).render())
+
+
+async def test_the_session_goes_by_its_first_prompt_or_its_name_at_the_right_end(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(size=(100, 30), settings=panes(1)) as bench:
+        await bench.until(lambda: "0 of 8 slots busy" in status(bench))
+        condition = status(bench)
+        await say(bench, "\n tell of [b]quokkas\n\x1b[31m at length")
+        await bench.until(
+            lambda: "quokkas" in status(bench) and status(bench).startswith(condition)
+        )
+        assert status(bench).endswith("   tell of [b]quokkas \u241b[31m at length")
+        assert cell_len(status(bench)) == 99
+        await bench.press("escape", "O")
+        await bench.until(lambda: listed(bench))
+        await bench.press("f2", *"marsupials", "enter", "escape")
+        await bench.until(lambda: status(bench).endswith("  marsupials"))
+        bench.workbench.opened.journal.rename("日本語" * 20)
+        await bench.until(lambda: status(bench).endswith("…"))
+        assert cell_len(status(bench)) in (98, 99)
+
+
+async def test_where_the_condition_needs_the_line_it_has_it_all(open_bench: OpenBench) -> None:
+    async with open_bench(size=(62, 20), settings=panes(1)) as bench:
+        await say(bench, "tell of quokkas")
+        await bench.until(lambda: "0 of 8 slots busy" in status(bench))
+        assert "quokkas" not in status(bench)
+        condition = status(bench)
+        await bench.pilot.resize_terminal(100, 30)
+        await bench.until(lambda: status(bench).endswith("  tell of quokkas"))
+        assert status(bench).startswith(condition)
+        await bench.pilot.resize_terminal(62, 20)
+        await bench.until(lambda: status(bench) == condition)
