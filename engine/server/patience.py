@@ -1,9 +1,4 @@
-"""An HTTP protocol whose patience ends: a client that never finishes its headers is dropped, and
-what is no HTTP is refused as everything is.
-
-A client that closes its sending half counts as gone: nothing but a failed write would tell it from
-one that is, and a request that waits in the queue may have nothing to write for long.
-"""
+"""An HTTP protocol with patience for those who listen, not for those who never finish talking."""
 
 from __future__ import annotations
 
@@ -13,13 +8,20 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.server.errors import ApiError
+from engine.server.sse import FILLER
 
 HEADER_SECONDS = 20.0
 """How long a request's headers may take. uvicorn itself would wait for ever."""
 
+PROBE_SECONDS = 0.25
+"""Between two writes that tell whether a client whose sending half is closed still reads."""
+
+PROCESSING = b"HTTP/1.1 102 Processing\r\n\r\n"
+
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's h11 protocol, with a limit on the time between two complete heads."""
+    """uvicorn's h11 protocol, with a limit on the time between two complete heads, with refusals
+    like all others, and with answers for clients that close their sending half."""
 
     _limit: asyncio.TimerHandle | None = None
 
@@ -34,6 +36,16 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client will send no more. It may wait for its answer or be gone: only a write that
+        fails can tell, so there is one now and then."""
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or cycle.response_complete:
+            return False
+        cycle.keep_alive = False
+        self._probe()
+        return True
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what h11 can't read, be it a head or a body's framing, and hang up. Where the
@@ -51,6 +63,22 @@ class PatientProtocol(H11Protocol):
         for event in (refusal, h11.Data(data=bytes(body)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+    def _probe(self) -> None:
+        if self.transport.is_closing() or self.cycle.response_complete:
+            return
+        if not self.flow.write_paused:
+            self.transport.write(self._sign_of_life())
+        self.loop.call_later(PROBE_SECONDS, self._probe)
+
+    def _sign_of_life(self) -> bytes:
+        """What may be written just now without being a part of the answer, if anything."""
+        scope, state = self.cycle.scope, self.conn.our_state
+        if state is h11.SEND_RESPONSE and scope["http_version"] == "1.1":
+            return PROCESSING
+        if state is h11.SEND_BODY and (filler := scope["state"].get(FILLER)):
+            return self.conn.send(h11.Data(data=filler)) or b""
+        return b""
 
     def _watch(self) -> None:
         """Start the clock while a head is incomplete, stop it once there is a request."""

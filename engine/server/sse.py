@@ -8,12 +8,16 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
 
 DONE = b"data: [DONE]\n\n"
 """Ends a complete answer; never follows an error."""
 
 HEARTBEAT = b": still here\n\n"
 """A comment: tells a quiet connection from a dead one, and clients skip it."""
+
+FILLER = "filler"
+"""Where a request's state has what may be written between two pieces of its answer."""
 
 QUIET_SECONDS = 10.0
 """Silence after which a stream shows that it is alive."""
@@ -39,3 +43,7 @@ class EventStream(StreamingResponse):
         super().__init__(
             frames, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers}
         )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})[FILLER] = HEARTBEAT
+        await super().__call__(scope, receive, send)

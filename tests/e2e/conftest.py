@@ -11,6 +11,7 @@ import uvicorn
 
 from engine.server.app import create_app
 from engine.server.guard import AccessPolicy
+from engine.server.patience import PatientProtocol
 from tests.e2e.fake_engine import FakeEngine
 from tests.e2e.waiting import wait_until
 
@@ -20,7 +21,11 @@ class ThreadedServer(uvicorn.Server):
 
     def __init__(self, engine: FakeEngine, policy: AccessPolicy) -> None:
         self.app = create_app(engine, "fake-1", policy)  # type: ignore[arg-type]
-        super().__init__(uvicorn.Config(self.app, lifespan="off", log_config=None, ws="none"))
+        super().__init__(
+            uvicorn.Config(
+                self.app, http=PatientProtocol, lifespan="off", log_config=None, ws="none"
+            )
+        )
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self.run, kwargs={"sockets": [self._socket]})

@@ -15,7 +15,7 @@ import pytest
 from engine.types import FinishReason, Scored, TokenLogprob
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import FakeEngine
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import DEADLINE, wait_until
 
 CHAT = [{"role": "user", "content": "say hello"}]
 TEXT = "Hello wörld 👩‍👩‍👧"
@@ -234,11 +234,10 @@ def test_when_not_all_choices_fit_the_queue_none_runs(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(("n", "half"), [(1, False), (3, False), (1, True)])
+@pytest.mark.parametrize("n", [1, 3])
 def test_a_client_that_leaves_cancels_its_request(
-    server: ThreadedServer, engine: FakeEngine, stream: bool, n: int, half: bool
+    server: ThreadedServer, engine: FakeEngine, stream: bool, n: int
 ) -> None:
-    """half: it closes its sending half, which counts as leaving."""
     engine.held = True
     body = json.dumps({"messages": CHAT, "stream": stream, "n": n}).encode()
     head = (
@@ -250,11 +249,34 @@ def test_a_client_that_leaves_cancels_its_request(
         raw.sendall(head + body)
         wait_until(lambda: len(engine.requests) == n, "the request is in the engine")
         assert engine.cancelled == []
-        ids = [request.id for request in engine.requests]
-        if half:
-            raw.shutdown(socket.SHUT_WR)
-            wait_until(lambda: engine.cancelled == ids, "the engine was told to cancel")
+    ids = [request.id for request in engine.requests]
     wait_until(lambda: engine.cancelled == ids, "the engine was told to cancel")
+
+
+@pytest.mark.parametrize(("stream", "sign"), [(True, b"still here"), (False, b"102 Processing")])
+def test_a_client_that_has_said_all_gets_its_answer(
+    server: ThreadedServer, engine: FakeEngine, stream: bool, sign: bytes
+) -> None:
+    """Its sending half is closed; that it reads on, only writing tells."""
+    engine.held = True
+    body = json.dumps({"messages": CHAT, "stream": stream}).encode()
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    )
+    url = httpx.URL(server.url)
+    with socket.create_connection((url.host, url.port or 0), timeout=DEADLINE) as raw:
+        raw.sendall(head + body)
+        wait_until(lambda: engine.requests, "the request is in the engine")
+        raw.shutdown(socket.SHUT_WR)
+        answer = b""
+        while answer.count(sign) < 3:
+            answer += raw.recv(4096)
+        engine.answer(engine.requests[0].id)
+        answer += b"".join(iter(lambda: raw.recv(4096), b""))
+    assert b"HTTP/1.1 200" in answer
+    assert "wörld".encode() in answer
+    assert engine.cancelled == []
 
 
 def test_a_finished_request_is_not_cancelled(http: httpx.Client, engine: FakeEngine) -> None:

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-import uvicorn
 
 from engine.server import patience
 from engine.server.guard import AccessPolicy
-from engine.server.patience import PatientProtocol
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import FakeEngine
 from tests.e2e.responses import error_of
@@ -101,10 +99,8 @@ def test_a_body_that_never_ends_is_not_waited_for(server: ThreadedServer) -> Non
     assert b"request_timeout" in answer
 
 
-class PatientServer(ThreadedServer):
-    def __init__(self) -> None:
-        super().__init__(FakeEngine(), AccessPolicy())
-        self.config = uvicorn.Config(self.app, http=PatientProtocol, lifespan="off", ws="none")
+def keyless() -> ThreadedServer:
+    return ThreadedServer(FakeEngine(), AccessPolicy())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,7 @@ def test_a_head_that_never_ends_is_not_waited_for(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "HEADER_SECONDS", 0.3)
-    with PatientServer() as server:
+    with keyless() as server:
         assert answer_to(address_of(server), sent) == b""
 
 
@@ -130,7 +126,7 @@ def test_a_head_that_never_ends_is_not_waited_for(
 )
 def test_a_length_that_is_none_is_refused(length: bytes) -> None:
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-    with PatientServer() as server:
+    with keyless() as server:
         answer = answer_to(address_of(server), head + length + b"\r\n\r\n{}")
     head, body = answer.split(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400")
@@ -143,7 +139,7 @@ def test_what_is_no_http_behind_a_refusal_ends_the_connection(
 ) -> None:
     head = b"POST / HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n"
     with (
-        PatientServer() as patient,
+        keyless() as patient,
         socket.create_connection(address_of(patient), timeout=DEADLINE) as connection,
     ):
         connection.sendall(head)
@@ -164,7 +160,7 @@ def test_a_body_may_come_in_chunks_of_unknown_length(http: httpx.Client) -> None
 
 
 def test_a_connection_serves_many_requests_all_the_same() -> None:
-    with PatientServer() as server, httpx.Client(base_url=server.url) as http:
+    with keyless() as server, httpx.Client(base_url=server.url) as http:
         assert [http.get("/engine/state").status_code for _ in range(3)] == [200] * 3
 
 
