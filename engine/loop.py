@@ -80,7 +80,7 @@ class Loop:
         mx.set_cache_limit(BUFFER_CACHE)
         self._wired_before = maybe_set_recommended_wired_limit()
         self._failures = 0
-        self._failed = FailureLog()
+        self._failure_log = FailureLog()
         self._last_read = 0.0
         self._in_flight: Step | None = None
         self._blocked: Candidate | None = None
@@ -285,7 +285,7 @@ class Loop:
             self._note_step(step, gained, now, (now - started) * 1000)
         for row, taken in zip(step.rows, took, strict=True):
             if taken.failure is not None:
-                self._failed.note(f"request {row.request.id} failed", taken.failure)
+                self._failure_log.note(f"request {row.request.id} failed", taken.failure)
                 self._finish(row, FinishReason.ERROR, one_line(taken.failure))
             elif taken.reason is not None:
                 self._finish(row, taken.reason)
@@ -320,7 +320,7 @@ class Loop:
         try:
             row.finish(reason, now, error)
         except Exception as failure:
-            self._failed.note(f"request {row.request.id}: its end was not delivered", failure)
+            self._failure_log.note(f"request {row.request.id}: its end was not delivered", failure)
         taken = now - row.queued
         self._publish(Finished(now, row.request.id, reason, len(row.tokens), taken, error))
 
@@ -334,7 +334,7 @@ class Loop:
 
     def _recover(self, error: Exception) -> None:
         """A step that raised: its rows get the error once, the queue goes on with a new batch."""
-        self._failed.note("a step failed", error)
+        self._failure_log.note("a step failed", error)
         self._failures += 1
         running = [row for row in self._rows.values() if row.phase is not Phase.QUEUED]
         self._rebuild()
