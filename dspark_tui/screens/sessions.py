@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import OptionList
 
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
-from dspark_tui.screens.form import Form
+from dspark_tui.screens.finder import Finder, Query
 from dspark_tui.storage.journal import Journal
 from dspark_tui.storage.rows import Hit, Listed
 from dspark_tui.storage.workspace import params_of
 from dspark_tui.storage.workspaces import Choice, Workspaces
 from dspark_tui.text.foreign import drawable
-from dspark_tui.widgets.fields import LineBox
 
 SHOWN = 120
 """Characters of a text in the list."""
@@ -30,84 +24,50 @@ AROUND = 30
 """Of them, before a word that was found."""
 
 
-class Query(LineBox):
-    KEYS: ClassVar = {
-        "enter": "choose()",
-        "escape": "leave()",
-        "up": "move(-1)",
-        "down": "move(+1)",
-        "pageup": "move(-10)",
-        "pagedown": "move(+10)",
-        "ctrl+n": "new()",
-        "f2": "rename()",
-        "f8": "delete()",
-    }
+class SessionQuery(Query):
+    KEYS: ClassVar = {**Query.KEYS, "ctrl+n": "new()", "f2": "rename()", "f8": "delete()"}
 
 
-class Sessions(Form[Choice | None]):
-    """Gives what is to be opened, or None when left."""
+class Sessions(Finder[Listed | Hit, Choice]):
+    """Gives what is to be opened."""
 
-    BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
+    SUBJECT = "sessions"
+    HINT = "Enter opens   F2 renames   F8 deletes   ^N new   Esc leaves"
+    PLACEHOLDER = "words of anything ever said"
+    QUERY = SessionQuery
 
     def __init__(self, workspaces: Workspaces, journal: Journal) -> None:
         """journal: of the session that is open here."""
         super().__init__()
         self._workspaces, self._journal = workspaces, journal
-        self._sessions: list[Listed] = []
-        self._found: Sequence[Listed | Hit] = ()
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="sheet") as sheet:
-            sheet.border_title = "sessions"
-            sheet.border_subtitle = "Enter opens   F2 renames   F8 deletes   ^N new   Esc leaves"
-            yield Query(id="query", compact=True, placeholder="words of anything ever said")
-            yield OptionList(compact=True)
-
-    def on_mount(self) -> None:
-        self._list.can_focus = False
-        self.begin_in("#query")
-        self._look_up()
-
-    @property
-    def _list(self) -> OptionList:
-        return self.query_one(OptionList)
+        self._words: list[str] = []
 
     @property
     def _current(self) -> int:
         return self._journal.workspace.id
 
-    @property
-    def _highlighted(self) -> Listed | Hit | None:
-        at = self._list.highlighted
-        return None if at is None or at >= len(self._found) else self._found[at]
+    def look_up(self, query: str) -> None:
+        self.run_worker(self._find(query), group="find", exclusive=True, exit_on_error=False)
 
-    def on_input_changed(self) -> None:
-        self._look_up()
+    def entry(self, found: Listed | Hit) -> Content:
+        if isinstance(found, Hit):
+            return _passage(found, self._words)
+        here = "open here" if found.id == self._current else _ago(time.time() - found.used)
+        facts = f"{found.panes} panes  {found.turns} turns  {here}"
+        return Content.assemble((_name(found), "bold"), "   ", (facts, "$text-muted"))
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self._list.highlighted = event.option_index
-        self.action_choose()
-
-    def action_move(self, by: int) -> None:
-        if self._found:
-            at = (self._list.highlighted or 0) + by
-            self._list.highlighted = max(0, min(at, len(self._found) - 1))
-
-    def action_choose(self) -> None:
-        match self._highlighted:
-            case Listed() as session:
-                self.dismiss(Choice(session.id))
-            case Hit() as hit:
-                self.dismiss(Choice(hit.workspace, hit.turn))
+    def choose(self, found: Listed | Hit) -> None:
+        match found:
+            case Listed():
+                self.dismiss(Choice(found.id))
+            case Hit():
+                self.dismiss(Choice(found.workspace, found.turn))
 
     def action_new(self) -> None:
         self.dismiss(Choice(None))
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     def action_rename(self) -> None:
-        session = self._highlighted
+        session = self.highlighted
         if not isinstance(session, Listed):
             return
 
@@ -116,12 +76,12 @@ class Sessions(Form[Choice | None]):
                 self._workspaces.rename(session.id, name.strip())
                 if session.id == self._current:
                     self._journal.rename(name.strip())
-                self._look_up()
+                self.look_up(self.query_text)
 
         self.app.push_screen(Ask("name of the session", session.name[:SHOWN]), rename)
 
     def action_delete(self) -> None:
-        session = self._highlighted
+        session = self.highlighted
         if not isinstance(session, Listed):
             return
         if session.id == self._current:
@@ -134,14 +94,10 @@ class Sessions(Form[Choice | None]):
         def delete(confirmed: bool | None) -> None:
             if confirmed:
                 self._workspaces.delete(session.id)
-                self._look_up()
+                self.look_up(self.query_text)
 
         question = f"Delete {_name(session)} with its {session.turns} turns for good?"
         self.app.push_screen(Confirm(question, "delete"), delete)
-
-    def _look_up(self) -> None:
-        query = self.query_one(Query).value
-        self.run_worker(self._find(query), group="find", exclusive=True, exit_on_error=False)
 
     async def _find(self, query: str) -> None:
         """List what has the words; without any, every session."""
@@ -152,24 +108,10 @@ class Sessions(Form[Choice | None]):
         except sqlite3.Error as error:
             self.notify(f"the sessions can't be read: {error}", severity="error", markup=False)
             return
-        words = query.casefold().split()
+        self._words = words = query.casefold().split()
         named = [s for s in sessions if all(word in s.name.casefold() for word in words)]
-        self._found = [*named, *hits]
-        options, now = self._list, time.time()
-        options.clear_options()
-        options.add_options(
-            self._entry(found, now) if isinstance(found, Listed) else _passage(found, words)
-            for found in self._found
-        )
-        options.highlighted = 0 if self._found else None
         counted = f"{len(named)} of {len(sessions)}" if words else f"{len(sessions)}"
-        title = f"sessions: {counted}" + (f"   turns: {len(hits)}" if words else "")
-        self.query_one(".sheet").border_title = title
-
-    def _entry(self, session: Listed, now: float) -> Content:
-        here = "open here" if session.id == self._current else _ago(now - session.used)
-        facts = f"{session.panes} panes  {session.turns} turns  {here}"
-        return Content.assemble((_name(session), "bold"), "   ", (facts, "$text-muted"))
+        self.show([*named, *hits], counted + (f"   turns: {len(hits)}" if words else ""))
 
 
 def _name(session: Listed) -> str:

@@ -27,7 +27,7 @@ from dspark_tui.screens.export import ExportForm
 from dspark_tui.widgets import grid_view
 from dspark_tui.widgets.grid_view import GridView
 from dspark_tui.widgets.transcript import Transcript
-from tests.tui.conftest import OpenBench, slow
+from tests.tui.conftest import Bench, OpenBench, slow
 from tests.tui.experiments import CELLS, Experimenter, rows_of, write_experiment
 from tests.tui.golden import check
 from tests.tui.stage import Stage, lines
@@ -66,6 +66,14 @@ def _answer(number: int) -> Answer:
     return Answer(text=text, reason="stop", tokens=number * 7 % 24, sent=0.0, end=float(number))
 
 
+async def filled_grid(bench: Bench, answered: Path) -> Experimenter:
+    """The grid of that experiment, with all its answers."""
+    experiment = Experimenter(bench)
+    await experiment.start(file=answered)
+    await experiment.until_answered()
+    return experiment
+
+
 def labels(view: GridView) -> list[str]:
     """The rows' values as they are shown, in order."""
     return [" ".join(view.board.inputs[row].values()) for row in view.rows]
@@ -75,9 +83,7 @@ async def test_sorting_and_filters_change_what_is_shown_and_nothing_else(
     open_bench: OpenBench, answered: Path
 ) -> None:
     async with open_bench() as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        experiment = await filled_grid(bench, answered)
         view = experiment.view
         all_rows = labels(view)
         assert all_rows[0] == "one kind"
@@ -114,9 +120,7 @@ async def test_a_cell_opens_whole_and_leads_to_its_neighbours(
     open_bench: OpenBench, answered: Path
 ) -> None:
     async with open_bench(size=(80, 24)) as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        experiment = await filled_grid(bench, answered)
         await bench.press("down", "enter")
         screen = bench.app.screen
         assert isinstance(screen, CellScreen)
@@ -148,17 +152,13 @@ async def test_ratings_are_in_the_results_and_come_back(
     open_bench: OpenBench, answered: Path
 ) -> None:
     async with open_bench() as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        experiment = await filled_grid(bench, answered)
         texts = [row["text"] for row in rows_of(answered.with_name("e.results.csv"))]
         await bench.press("5", "right", "1", "0", "right", "2")
         assert rows_rated(answered) == {1: "5", 13: "2"}
         assert [row["text"] for row in rows_of(answered.with_name("e.results.csv"))] == texts
     async with open_bench() as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        experiment = await filled_grid(bench, answered)
         entry = experiment.view.entry
         assert entry is not None
         assert entry.rating == 5
@@ -169,9 +169,7 @@ async def test_rating_what_is_unrated_goes_on_to_what_takes_its_place(
     open_bench: OpenBench, answered: Path
 ) -> None:
     async with open_bench() as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        experiment = await filled_grid(bench, answered)
         await bench.press("u", "down")
         for row in range(2):
             await bench.press("3", "right", "3", "right", "3", "right", "3")
@@ -186,9 +184,7 @@ async def test_an_export_holds_every_text_exactly_and_the_ratings(
 ) -> None:
     out = here / "new" / "deep" / f"out{suffix}"
     async with open_bench() as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        await filled_grid(bench, answered)
         await bench.press("3", "w")
         await bench.until(lambda: isinstance(bench.app.screen, ExportForm))
         bench.app.screen.query_one("#path", Input).value = str(out)
@@ -210,9 +206,7 @@ async def test_an_export_takes_what_is_shown_and_overwrites_only_when_told(
     (here / "mine.csv").write_text("country,capital\nFrance,Paris\n")
     results = (here / "e.results.csv").read_bytes()
     async with open_bench() as bench:
-        experiment = Experimenter(bench)
-        await experiment.start(file=answered)
-        await experiment.until_answered()
+        experiment = await filled_grid(bench, answered)
 
         async def export(name: str) -> None:
             await bench.press("w")

@@ -1,0 +1,108 @@
+"""A line to type words into, over the list of what has them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import OptionList
+
+from dspark_tui.screens.form import Form, Result
+from dspark_tui.widgets.fields import LineBox
+
+Found = TypeVar("Found")
+
+
+class Query(LineBox):
+    KEYS: ClassVar = {
+        "enter": "choose()",
+        "escape": "leave()",
+        "up": "move(-1)",
+        "down": "move(+1)",
+        "pageup": "move(-10)",
+        "pagedown": "move(+10)",
+    }
+
+
+class Finder(Form[Result | None], Generic[Found, Result]):
+    """Gives what was chosen, or None when left. SUBJECT: what is listed, HINT: the keys, in the
+    border; PLACEHOLDER: in the empty line; QUERY: the line, perhaps with more keys."""
+
+    BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
+    SUBJECT: ClassVar[str]
+    HINT: ClassVar[str]
+    PLACEHOLDER: ClassVar[str]
+    QUERY: ClassVar[type[Query]] = Query
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Sequence[Found] = ()
+
+    @abstractmethod
+    def look_up(self, query: str) -> None:
+        """Have what has the words shown, at once or later."""
+
+    @abstractmethod
+    def entry(self, found: Found) -> Content:
+        """As a line of the list."""
+
+    @abstractmethod
+    def choose(self, found: Found) -> None:
+        """Dismiss with the result of it."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="sheet") as sheet:
+            sheet.border_title = self.SUBJECT
+            sheet.border_subtitle = self.HINT
+            yield self.QUERY(id="query", compact=True, placeholder=self.PLACEHOLDER)
+            yield OptionList(compact=True)
+
+    def on_mount(self) -> None:
+        self._list.can_focus = False
+        self.begin_in("#query")
+        self.look_up("")
+
+    @property
+    def query_text(self) -> str:
+        return self.query_one(Query).value
+
+    @property
+    def highlighted(self) -> Found | None:
+        at = self._list.highlighted
+        return None if at is None or at >= len(self._found) else self._found[at]
+
+    def show(self, found: Sequence[Found], counted: str) -> None:
+        """List it, the first highlighted. counted: how many there are, for the border."""
+        self._found = found
+        self._list.clear_options()
+        self._list.add_options(map(self.entry, found))
+        self._list.highlighted = 0 if found else None
+        self.query_one(".sheet").border_title = f"{self.SUBJECT}: {counted}"
+
+    def on_input_changed(self) -> None:
+        self.look_up(self.query_text)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self._list.highlighted = event.option_index
+        self.action_choose()
+
+    def action_move(self, by: int) -> None:
+        if self._found:
+            at = (self._list.highlighted or 0) + by
+            self._list.highlighted = max(0, min(at, len(self._found) - 1))
+
+    def action_choose(self) -> None:
+        if (found := self.highlighted) is not None:
+            self.choose(found)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    @property
+    def _list(self) -> OptionList:
+        return self.query_one(OptionList)
