@@ -14,6 +14,7 @@ BENCHMARKS = {
     "lone": "one request alone, ours beside mlx_lm's own generate",
     "sampling": "penalties and log-probabilities on every row beside plain rows",
     "speculation": "what checking drafts costs, and plain decoding beside drafts, alone and at 8",
+    "recurrent": "rejected drafts in recurrent states: replayed, or read with the next draft",
     "joining": "a short request and a long prompt joining running streams",
     "broadcast": "one long prompt to eight panes beside one request of it",
     "crowd": "64 clients at random, many badly behaved, ours beside mlx_lm.server",

@@ -1,29 +1,27 @@
 """What checking drafts costs by rows and width, and what speculation brings end to end.
 
-One engine loop for each way of decoding, over the same loaded model; they take turns on the same
-requests, so what slows the machine slows them alike. Ratios are medians over the turns, beside the
-plain loop's run of the same turn. BENCH_CLOCK=cpu counts this process's processor time, in the
-engine's own measuring too: where other programs keep the machine busy, the clock says little.
+One engine loop for each way of decoding, over the same loaded model; they answer the same requests
+a few steps each, so what slows the machine slows them alike. Ratios are medians over the rounds,
+beside the plain loop in the same round. BENCH_CLOCK=cpu counts this process's processor time, in
+the engine's own measuring too: where other programs keep the machine busy, the clock says little.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from statistics import median
 from typing import TYPE_CHECKING
 
-from engine.bus import Clock, EventBus
 from engine.hardware import blas
 from engine.models import catalog
 from engine.proof.prompts import Prompts
-from engine.types import EngineSettings, GenerationRequest, Speculate
+from engine.types import EngineSettings, Speculate
+from tests.benchmarks.player import Player, compete, count_processor_time
 
 if TYPE_CHECKING:
     from engine.models.load import LoadedModel
-    from engine.row import Row
 
-TURNS = int(os.environ.get("BENCH_TURNS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 TOKENS = int(os.environ.get("BENCH_TOKENS", "96"))
 WIDTHS = (2, 3, 4, 6, 9)
 WAYS = {
@@ -43,14 +41,14 @@ EDIT = f"Copy this text, but write tower instead of lighthouse:\n\n{TEXT}"
 
 def main() -> None:
     if os.environ.get("BENCH_CLOCK") == "cpu":
-        time.monotonic = time.perf_counter = time.process_time
+        count_processor_time()
     blas.prepare()
     from engine.models.load import load
 
     reference = catalog.resolve(None)
     model = load(catalog.ensure(reference), reference.name)
     _print_costs(model)
-    print(f"\ntokens per second, {TOKENS} tokens each, greedy; medians of {TURNS} turns\n")
+    print(f"\ntokens per second, {TOKENS} tokens each, greedy; medians of {ROUNDS} rounds\n")
     print("| requests | plain |" + "".join(f" {way} | beside plain |" for way in list(WAYS)[1:]))
     print("|---|---:|" + "---:|---:|" * (len(WAYS) - 1))
     players = {way: Player(model, settings) for way, settings in WAYS.items()}
@@ -85,41 +83,11 @@ def _ask(model: LoadedModel, text: str) -> tuple[int, ...]:
     return tuple(model.tokenizer.chat([{"role": "user", "content": text}]))
 
 
-class Player:
-    """A loop of its own that answers prompts all at once."""
-
-    def __init__(self, model: LoadedModel, settings: EngineSettings) -> None:
-        from engine.loop import Loop
-
-        self._bus = EventBus(Clock(), settings.max_batch, settings.queue_limit)
-        self._loop = Loop(model, settings, self._bus, self._bus.clock, lambda _: None)
-        self._count = 0
-
-    def rate(self, prompts: list[tuple[int, ...]]) -> float:
-        """Tokens per second while all rows decode and until the last ends."""
-        rows = [self._enqueue(prompt) for prompt in prompts]
-        while any(row.first_token is None for row in rows):
-            self._loop.turn()
-        began, before = time.perf_counter(), sum(len(row.tokens) for row in rows)
-        while not self._loop.idle:
-            self._loop.turn()
-        return (sum(len(row.tokens) for row in rows) - before) / (time.perf_counter() - began)
-
-    def _enqueue(self, prompt: tuple[int, ...]) -> Row:
-        self._count += 1
-        request = GenerationRequest(f"r{self._count}", prompt, TOKENS)
-        return self._loop.enqueue(request, lambda _: None, self._bus.clock.now())
-
-
 def _row(name: str, players: dict[str, Player], prompts: list[tuple[int, ...]]) -> None:
-    rates: dict[str, list[float]] = {way: [] for way in players}
-    for turn in range(TURNS + 1):
-        for way, player in players.items():
-            rate = player.rate(prompts)
-            if turn:  # the first one warms up
-                rates[way].append(rate)
-    cells = [f"{median(rates['plain']):.1f}"]
+    rounds = [compete(players, prompts, TOKENS) for _ in range(ROUNDS + 1)]
+    del rounds[0]  # it warms up
+    cells = [f"{median(rates['plain'] for rates in rounds):.1f}"]
     for way in list(players)[1:]:
-        beside = [mine / plain for mine, plain in zip(rates[way], rates["plain"], strict=True)]
-        cells += [f"{median(rates[way]):.1f}", f"{median(beside):.2f}x"]
+        beside = median(rates[way] / rates["plain"] for rates in rounds)
+        cells += [f"{median(rates[way] for rates in rounds):.1f}", f"{beside:.2f}x"]
     print(f"| {name} | {' | '.join(cells)} |", flush=True)

@@ -52,11 +52,13 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 16)
 
 
-def drafted(model: LoadedModel, schedule: list[Job], drafter: Path, length: int) -> list[Row]:
-    """Play a schedule with drafts of this length."""
+def drafted(
+    model: LoadedModel, schedule: list[Job], drafter: Path, length: int, **choices: Any
+) -> list[Row]:
+    """Play a schedule with drafts of this length. Keyword arguments go to EngineSettings."""
     bus = EventBus(Clock(), 3, queue_limit=100)
     asked = {"speculate": Speculate.DSPARK, "drafter": str(drafter), "max_draft": length}
-    return play(model, schedule, bus, 3, **asked)
+    return play(model, schedule, bus, 3, **asked, **choices)
 
 
 @pytest.fixture
@@ -111,16 +113,24 @@ def test_what_a_row_begins_with_comes_with_its_context(
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_moe", "lfm2", "qwen3_next", "mamba2"])
 @few
-@given(schedule=schedules, length=st.sampled_from([2, 5]))
+@given(
+    schedule=schedules,
+    length=st.sampled_from([2, 5]),
+    choices=st.sampled_from([{}, {"confidence": 0.5}, {"drafter_bits": 4}]),
+)
 def test_rows_of_any_family_have_the_tokens_they_have_without(
-    tmp_path_factory: pytest.TempPathFactory, family: str, schedule: list[Job], length: int
+    tmp_path_factory: pytest.TempPathFactory,
+    family: str,
+    schedule: list[Job],
+    length: int,
+    choices: dict[str, Any],
 ) -> None:
     model = load(tiny_family(tmp_path_factory.mktemp(family), family), family)
     depth = len(model.model.layers)
     config = NATIVE | {"num_target_layers": depth, "target_layer_ids": [-1, depth - 2]}
     config |= {"draft_vocab_size": 90, "markov_head_type": "rnn"}
     folder = write(tmp_path_factory.mktemp("drafter"), config, random_weights(config))
-    check(model, schedule, drafted(model, schedule, folder, length))
+    check(model, schedule, drafted(model, schedule, folder, length, **choices))
 
 
 def chosen(target: LoadedModel, asked: EngineSettings) -> tuple[str, bool, str]:
