@@ -96,6 +96,8 @@ class FlipTest:
         for number, prompt in enumerate(self._prompts, 1):
             self._on_stage(f"alone: answer {number} of {len(self._prompts)}")
             self._alone.append(await self._answer(prompt))
+        if not any(self._alone):
+            raise UnusableServerError("all its answers are empty: there is nothing to compare")
         return [await self._together(width) for width in self._widths]
 
     @property

@@ -75,6 +75,15 @@ def test_a_server_without_near_ties_has_no_flips() -> None:
     assert test.closest == pytest.approx(2.0)
 
 
+def test_a_server_that_answers_nothing_has_nothing_to_compare() -> None:
+    class Silent(NearTies):
+        async def document(self, ask: Ask, options: dict[str, Any]) -> Any:
+            return {"choices": [{"logprobs": {"content": []}}]}
+
+    with pytest.raises(UnusableServerError, match="nothing to compare"):
+        run(Silent(None), (1, 2))
+
+
 def test_a_flip_is_told_with_its_place_and_its_margin_alone() -> None:
     server = NearTies(1)
     test, (result,) = run(server, (1, 3))
