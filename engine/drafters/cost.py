@@ -19,6 +19,10 @@ MARGIN = 1.03
 NEWEST, SURPRISE = 0.15, 0.5
 """Weight of the newest time in a running mean, and of one that is worse than expected."""
 
+SCARCELY = 0.05
+"""Tokens of all rows that the next place of their drafts has to promise: what lies beyond is not
+even weighed."""
+
 DOUBT = 0.999
 """What a cost that kept a draft from being tried is multiplied by, each time."""
 
@@ -102,13 +106,16 @@ def choose(
     for length in range(1, longest + 1):
         for row, draft in enumerate(drafts):
             alive[row] *= draft.chances[length - 1] if length <= len(draft) else 0.0
-        gain += sum(alive)
+        more = sum(alive)
+        gain += more
         width = max(
             have + min(length, len(draft)) for have, draft in zip(unread, drafts, strict=True)
         )
         candidate = Choice(length, width, gain, gain / costs.ratio(rows, width), plain)
         if nearest is None or candidate.speed > nearest.speed:
             nearest = candidate
+        if more < SCARCELY:
+            break
     if nearest is None:
         return none
     if nearest.speed >= MARGIN * plain:

@@ -6,7 +6,9 @@ code, extraction, quotes. Every token of a row is looked at once, when it comes.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
 from engine.cache.protocols import RowCache
 from engine.drafters.base import NONE, Draft, Drafter
@@ -116,4 +118,4 @@ class FollowedText:
 
 
 def _level(agreeing: int) -> int:
-    return sum(agreeing >= least for least, _ in LEVELS) - 1
+    return bisect_right(LEVELS, agreeing, key=itemgetter(0)) - 1

@@ -22,8 +22,8 @@ from tests.benchmarks.player import Player, compete, count_processor_time
 if TYPE_CHECKING:
     from engine.models.load import LoadedModel
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-TOKENS = int(os.environ.get("BENCH_TOKENS", "96"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "2"))
+TOKENS = int(os.environ.get("BENCH_TOKENS", "48"))
 DRAFT = 4
 SHAPES: dict[str, dict[str, Any]] = {
     "lfm2": {
