@@ -76,7 +76,9 @@ class Loop:
         self._memory = Memory(self._caches, settings)
         self._scheduler = Scheduler(self.slots, self._memory.budget, self._memory.cost)
         self._budget = PrefillBudget()
-        self._speculation = begin(selected.drafter, self._caches, model, settings, self._report)
+        self._speculation = begin(
+            selected.drafter, self._caches, model, settings, clock, self._report
+        )
         mx.set_cache_limit(BUFFER_CACHE)
         self._wired_before = maybe_set_recommended_wired_limit()
         self._failures = 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine.bus import Clock
 from engine.cache import CachePlan
 from engine.drafters.base import NONE, Draft, Drafter
 from engine.drafters.cost import Choice, VerifyCosts, choose
 from engine.drafters.estimate import Promises
 from engine.drafters.figures import Figures
-from engine.drafters.measure import verify_costs
+from engine.drafters.measure import measure, verify_costs
 from engine.drafters.rest import Rest
 from engine.events import Progress
 from engine.events import Speculation as SpeculationEvent
@@ -36,28 +36,38 @@ def begin(
     plan: CachePlan,
     model: LoadedModel,
     settings: EngineSettings,
+    clock: Clock,
     report: ProgressSink,
 ) -> Speculation | None:
-    """For a model whose plan has this drafter; what verifying costs is measured unless known."""
+    """For a model whose plan has this drafter; what verifying costs is measured unless known.
+
+    All times that decide are the clock's: ranks that share a model have one, and so draft alike.
+    """
     if drafter is None:
         return None
     if settings.max_draft is not None:
-        return Speculation(drafter, VerifyCosts(), settings.max_draft)
+        return Speculation(drafter, VerifyCosts(), clock, settings.max_draft)
     key = f"{model.path} {model.info.precision}"
 
     def notify(done: int, total: int) -> None:
         report(Progress("warm up", "what checking drafts costs", done, total))
 
-    return Speculation(drafter, verify_costs(plan, settings.max_batch, key, notify))
+    slots = settings.max_batch
+    if model.shared:  # what one rank knows from before, another may not
+        return Speculation(drafter, measure(plan, slots, notify, clock.now).costs, clock)
+    return Speculation(drafter, verify_costs(plan, slots, key, notify), clock)
 
 
 class Speculation:
     """One drafter at work on one batch. Engine thread only."""
 
-    def __init__(self, drafter: Drafter, costs: VerifyCosts, length: int | None = None) -> None:
+    def __init__(
+        self, drafter: Drafter, costs: VerifyCosts, clock: Clock, length: int | None = None
+    ) -> None:
         """length: of every draft that is long enough; None for what pays."""
         self._drafter = drafter
         self._costs = costs
+        self._clock = clock
         self._fixed = length
         self._choice: Choice | None = None
         self._began = 0.0
@@ -79,7 +89,7 @@ class Speculation:
 
     def drafts(self, batch: Batch) -> list[Draft] | None:
         """For each row what to verify; None where a plain step does better."""
-        self._began = time.monotonic()
+        self._began = self._clock.now()
         unread = batch.unread()
         proposals = [NONE] * len(unread)
         asked = not self._rest
@@ -88,7 +98,7 @@ class Speculation:
             proposals = batch.propose(
                 self._drafter, [limit if behind <= MOST_UNREAD else 0 for limit, behind in limits]
             )
-        spent = (time.monotonic() - self._began) * 1000
+        spent = (self._clock.now() - self._began) * 1000
         self._choice = choice = self._choose(batch.rows, proposals, unread)
         if asked and self._fixed is None and not self._drafter.free:
             self._rest.weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
@@ -121,7 +131,7 @@ class Speculation:
             promises.rest()
 
     def _verified(self, step: Verify, gained: Sequence[int]) -> None:
-        milliseconds = (time.monotonic() - self._began) * 1000
+        milliseconds = (self._clock.now() - self._began) * 1000
         self._costs.record(len(step.rows), max(step.widths), milliseconds)
         accepted = [max(count - 1, 0) for count in gained]
         self._figures.checked(sum(map(len, step.drafts)), sum(accepted))

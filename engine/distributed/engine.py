@@ -16,7 +16,6 @@ from engine.distributed.versions import digest
 from engine.engine import Engine, Report
 from engine.events import EngineStatus, Finished, Progress
 from engine.models import catalog
-from engine.models.capabilities import Feature, stated
 from engine.types import (
     Delta,
     EngineError,
@@ -26,7 +25,6 @@ from engine.types import (
     FinishReason,
     GenerationRequest,
     Sink,
-    Speculate,
     Timings,
     Update,
     Usage,
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from engine.distributed.group import Share
     from engine.loop import Loop
     from engine.models.load import LoadedModel
-
-NO_DRAFTS = "ranks draft nothing: how much to draft would depend on each machine's own time"
 
 
 class ShardLoader:
@@ -173,11 +169,7 @@ class DistributedEngine(Engine):
         settings = self._settings_of_a_layer()
         self._ranks.begin(settings)
         settings = of_layers(settings, self._shards.layers[0])
-        loop = LeadingLoop(loaded, settings, self._bus, self._forget, self._ranks)
-        if (asked := self._settings.speculate) is not Speculate.OFF:
-            refused = asked is not Speculate.AUTO
-            self._bus.publish(stated(Feature.SPECULATION, asked, "off", NO_DRAFTS, refused=refused))
-        return loop
+        return LeadingLoop(loaded, settings, self._bus, self._forget, self._ranks)
 
     def _settings_of_a_layer(self) -> EngineSettings:
         """For the loops, with what a layer may take of memory on every rank."""
@@ -193,7 +185,6 @@ class DistributedEngine(Engine):
             asked,
             kv_budget=budget // KEPT_SHARE * KEPT_SHARE,  # so that a loop's shares have no rest
             prefix_cache=None if kept is None else kept // max(layers),
-            speculate=Speculate.OFF,
         )
 
     def _announce(self, status: EngineStatus, error: str | None = None) -> None:

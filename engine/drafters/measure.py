@@ -32,6 +32,8 @@ IDS = 97
 """Token ids in the rows: any will do, as long as experts see different ones."""
 
 Notify = Callable[[int, int], None]
+Now = Callable[[], float]
+"""A clock, in seconds."""
 
 
 def verify_costs(plan: CachePlan, slots: int, key: str, notify: Notify) -> VerifyCosts:
@@ -54,7 +56,12 @@ class Measured:
     steady: bool = True
 
 
-def measure(plan: CachePlan, slots: int, notify: Notify = lambda *_: None) -> Measured:
+def measure(
+    plan: CachePlan,
+    slots: int,
+    notify: Notify = lambda *_: None,
+    now: Now = time.perf_counter,
+) -> Measured:
     """Every width at 1, 2, 4, ... rows up to all slots."""
     counts = [*_doubling(slots), slots]
     costs = VerifyCosts()
@@ -63,7 +70,7 @@ def measure(plan: CachePlan, slots: int, notify: Notify = lambda *_: None) -> Me
         notify(done, len(counts))
         cache = _filled(plan, rows)
         widths = [width for width in WIDTHS if width == 1 or rows * width <= LARGEST]
-        times = _times(plan, cache, widths)
+        times = _times(plan, cache, widths, now)
         costs.plain[rows] = plain = min(times[1])
         costs.ratios[rows] = _rising({width: min(times[width]) / plain for width in widths})
         found.steady &= sorted(times[1])[1] <= STEADY * plain
@@ -82,15 +89,17 @@ def _filled(plan: CachePlan, rows: int) -> BatchCache:
     return cache
 
 
-def _times(plan: CachePlan, cache: BatchCache, widths: list[int]) -> dict[int, list[float]]:
+def _times(
+    plan: CachePlan, cache: BatchCache, widths: list[int], now: Now
+) -> dict[int, list[float]]:
     """Milliseconds by width, several of each, the widths taking turns."""
     before = cache.snapshot()
     times: dict[int, list[float]] = {width: [] for width in widths}
     for repeat in range(REPEATS + 1):
         for width in widths:
-            started = time.perf_counter()
+            started = now()
             mx.eval(plan.forward(_tokens(len(cache.rows), width), cache).argmax(axis=-1))
-            spent = (time.perf_counter() - started) * 1000
+            spent = (now() - started) * 1000
             cache.restore(before)
             if repeat:  # the first round warms up
                 times[width].append(spent)

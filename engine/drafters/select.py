@@ -64,6 +64,8 @@ def _dspark(
     model: LoadedModel, settings: EngineSettings, report: ProgressSink
 ) -> tuple[Drafter, str]:
     """The drafter that was named, or the one known for this model. Raises ModelError."""
+    if model.shared:
+        raise ModelError("ranks share no second model")
     from engine.drafters.dspark.drafter import DSpark
     from engine.drafters.dspark.load import load_model
     from engine.drafters.registry import drafter_folder, known_drafter

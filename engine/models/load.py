@@ -67,6 +67,11 @@ class LoadedModel:
     capabilities: tuple[Capability, ...]
     agreed: Agreed = own
 
+    @property
+    def shared(self) -> bool:
+        """Whether other processes run it along with this one."""
+        return self.agreed is not own
+
 
 @dataclass(frozen=True, slots=True)
 class Precision:

@@ -65,6 +65,12 @@ def second_rank(worker: RunningWorker, division: str = "tensor parallel") -> int
     return int(found[1])
 
 
+def speculation(worker: RunningWorker) -> dict[str, Any]:
+    """How it goes."""
+    state: dict[str, Any] = httpx.get(f"{worker.url}/engine/state", timeout=30).json()
+    return state["speculation"] or {}
+
+
 def runs(process: int) -> bool:
     with contextlib.suppress(FileNotFoundError):  # one that ended may wait for its parent to see it
         return ") Z " not in Path(f"/proc/{process}/stat").read_text()
@@ -77,15 +83,18 @@ def runs(process: int) -> bool:
 
 
 def answers(worker: RunningWorker, requests: int = REQUESTS) -> list[str]:
-    """To many requests at once: prompts of several lengths, greedy and sampled ones."""
+    """To many requests at once: prompts of several lengths, greedy and sampled ones, and some whose
+    answers of three different tokens can be foreseen in part."""
 
     def ask(number: int) -> str:
-        body = {
+        body: dict[str, Any] = {
             "messages": [{"role": "user", "content": f"Request {number}. " * (1 + number % 3)}],
             "max_tokens": 6 + number % 5,
             "temperature": 0.8 * (number % 2),
             "seed": number,
         }
+        if number % 3 == 1:
+            body |= {"max_tokens": 30, "logit_bias": {"70": 90, "71": 90, "72": 88}}
         response = httpx.post(f"{worker.url}/v1/chat/completions", json=body, timeout=300)
         assert response.status_code == 200, response.text
         text: str = response.json()["choices"][0]["message"]["content"]
@@ -132,9 +141,10 @@ def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
     with RunningWorker("--model", model, "--port", "0", "--max-batch", "16") as alone:
         expected = answers(alone)
         assert len(set(expected)) > REQUESTS / 2
-    with serving(model, hosts) as two:
+    with serving(model, hosts, "--speculate", "ngram", "--max-draft", "6") as two:
         rank = second_rank(two)
         assert answers(two) == expected
+        wait_until(lambda: speculation(two).get("acceptance"), "some drafts were right")
         with httpx.stream(
             "POST", f"{two.url}/v1/chat/completions", json={**ENDLESS, "stream": True}, timeout=60
         ) as left_early:
@@ -147,15 +157,15 @@ def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
 
 
 def test_a_pipeline_answers_as_one_rank_does(hosts: Path, tmp_path: Path) -> None:
-    """Three layers, so that one rank has more than the other, and little room for prefixes, so that
-    both have to forget the same ones."""
+    """Three layers, so that one rank has more than the other; little room for prefixes, so that
+    both have to forget the same ones; and drafts of the length that pays by rank 0's clock."""
     context, kept = 100_000, ("--prefix-cache", "60k")
     folder = tmp_path / "tiny"
     model = tiny_family(folder, "deepseek_v3", num_hidden_layers=3, max_position_embeddings=context)
     with RunningWorker("--model", model, "--port", "0", "--max-batch", "16", *kept) as alone:
         expected = answers(alone)
         assert len(set(expected)) > REQUESTS / 2
-    with serving(model, hosts, "--pipeline", *kept) as two:
+    with serving(model, hosts, "--pipeline", "--speculate", "auto", *kept) as two:
         rank = second_rank(two, "pipeline")
         assert answers(two) == expected
         again = REQUESTS // 5
@@ -190,9 +200,11 @@ def test_a_rank_that_dies_or_stops_is_named(
     assert any(error in line for line in two.lines), "the person at the terminal is told"
 
 
-def test_ranks_do_not_outlive_rank_0(model: Path, hosts: Path) -> None:
-    with serving(model, hosts) as two:
-        rank = second_rank(two)
+def test_ranks_load_no_drafter_and_do_not_outlive_rank_0(model: Path, hosts: Path) -> None:
+    with serving(model, hosts, "--speculate", "dspark") as two:
+        rank, stated = second_rank(two), capability(two, "speculation")
+        assert (stated["effective"], stated["refused"]) == ("off", True)
+        assert stated["why"] == "ranks share no second model"
         with streaming(two):
             two.process.kill()
         wait_until(lambda: not runs(rank), "rank 1 has noticed")
@@ -228,6 +240,13 @@ def test_a_host_that_ssh_does_not_reach_is_one_line(
     (line,) = worker.lines
     assert "rank 1 (studio.local) can't be started" in line
     assert "ssh: no route to studio.local" in line
+
+
+def test_a_pipeline_is_one_of_ranks(model: Path) -> None:
+    with RunningWorker("--model", model, "--port", "0", "--pipeline") as worker:
+        assert worker.wait_for_end() == 2
+    (line,) = worker.lines
+    assert "name them with --distributed" in line
 
 
 def test_a_hosts_file_that_cannot_work_is_one_line(model: Path, tmp_path: Path) -> None:
