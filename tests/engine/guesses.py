@@ -111,7 +111,7 @@ def draft_with(patch: pytest.MonkeyPatch, drafter: Drafter, length: int | None) 
     selected = Selected(drafter, stated(Feature.SPECULATION, "test", drafter.name, ""))
     costs = VerifyCosts({1: {1: 1.0, 8: 1.5}, 4: {1: 1.0, 8: 3.0}})
     patch.setattr(engine.loop, "select", lambda *_: selected)
-    patch.setattr(engine.loop, "begin", lambda *_: Speculation(drafter, costs, length))
+    patch.setattr(engine.loop, "begin", lambda *_: Speculation(drafter, costs, Clock(), length))
     patch.setattr(VerifyCosts, "record", lambda *_: None)  # no test depends on time
     patch.setattr(engine.cache.attention, "LENGTH_STEP", 8)
     patch.setattr(PrefillBudget, "tokens", lambda *_: 16)
