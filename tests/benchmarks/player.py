@@ -96,8 +96,8 @@ def compete(
     for player in players.values():
         player.read(prompts, tokens)
     playing = [*players.values()]
-    while playing:
-        playing = [player for player in playing if player.play()]
+    while playing:  # there and back, so that no player is always the first
+        playing = [player for player in reversed(playing) if player.play()]
     return {name: player.rate for name, player in players.items()}
 
 
