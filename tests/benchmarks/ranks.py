@@ -1,7 +1,8 @@
 """A rank that is killed, and one that is stopped: how long until requests end with its name.
 
-Beside it, tokens per second of eight requests on one rank and on two that share this machine; two
-ranks on one machine gain nothing, so this shows what the ranks' talk costs.
+Beside it, tokens per second of eight requests on one rank and on two that share this machine, in
+tensor parallel and as a pipeline; two ranks on one machine gain nothing, so this shows what the
+ranks' talk costs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import httpx
 
 from tests.e2e.workers import RunningWorker, data_of
-from tests.tiny import tiny_llama
+from tests.tiny_families import tiny_family
 
 LOOPBACK = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}
 ROWS, TOKENS = 8, 64
@@ -26,16 +27,18 @@ ROWS, TOKENS = 8, 64
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        model = tiny_llama(Path(folder) / "tiny", ends=False, max_position_embeddings=100_000)
+        model = tiny_family(Path(folder) / "tiny", "deepseek_v3", max_position_embeddings=100_000)
         hosts = Path(folder) / "hosts.json"
         hosts.write_text(json.dumps([LOOPBACK, LOOPBACK]))
         one = ["--model", str(model), "--port", "0"]
         two = [*one, "--distributed", str(hosts)]
         with RunningWorker(*one) as worker:
             alone = tokens_per_second(worker.url)
-        with RunningWorker(*two) as worker:
-            shared = tokens_per_second(worker.url)
-        print(f"one rank {alone:.0f} tokens/s, two on this machine {shared / alone:.0%} of that")
+        print(f"one rank {alone:.0f} tokens/s")
+        for name, options in (("tensor parallel", two), ("pipeline", [*two, "--pipeline"])):
+            with RunningWorker(*options) as worker:
+                shared = tokens_per_second(worker.url)
+            print(f"two on this machine, {name}: {shared / alone:.0%} of that")
         for number in (signal.SIGKILL, signal.SIGSTOP):
             with RunningWorker(*two) as worker:
                 seconds, error = until_told(worker.url, number)
