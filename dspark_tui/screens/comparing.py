@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -176,14 +176,22 @@ class Comparing(Paning):
         elif not self._refused_while_blind():
             self.repeats = Repeats(prompt, panes, self.engines)
             screen = Repeat(self.repeats, self.engines, self.glyphs)
-            self.app.push_screen(screen, lambda _: self._place_anew(panes))
+            places = {pane: _place(pane) for pane in panes}
+            self.app.push_screen(screen, lambda _: self._place_anew(places))
 
-    def _place_anew(self, panes: Sequence[Conversation]) -> None:
-        """Their prompts may have more answers to be among than before."""
-        for pane in map(self.grid.pane_of, panes):
-            back = pane.keep_scroll()
-            pane.show()
-            self.call_after_refresh(back)
+    def _place_anew(self, places: Mapping[Conversation, tuple[int, int] | None]) -> None:
+        """Redraw panes whose last turn is among more versions than before. places: as it was."""
+        for conversation, place in places.items():
+            if _place(conversation) != place:
+                pane = self.grid.pane_of(conversation)
+                back = pane.keep_scroll()
+                pane.show()
+                self.call_after_refresh(back)
+
+
+def _place(pane: Conversation) -> tuple[int, int] | None:
+    """Of the last turn among its versions."""
+    return pane.place(pane.turns[-1]) if pane.turns else None
 
 
 def _latest_answer(pane: Conversation) -> str:
