@@ -89,13 +89,17 @@ class Conversation:
     def show(self, turn: Turn) -> None:
         """Show the branch the turn is on: all before it, and the newest of what followed it.
 
-        Repeats followed nothing: they were asked on the side.
+        Repeats were asked on the side: they followed only if somebody went on from them.
         """
         branch = [turn]
         while (parent := branch[-1].parent) is not None:
             branch.append(parent)
         branch.reverse()
-        while followed := [c for c in branch[-1].children if c.origin is not Origin.REPEAT]:
+        while followed := [
+            turn
+            for turn in branch[-1].children
+            if turn.origin is not Origin.REPEAT or turn.children
+        ]:
             branch.append(followed[-1])
         self.turns = branch
 

@@ -193,6 +193,15 @@ async def test_a_prompt_that_was_never_sent_is_repeated_after_what_is_shown_and_
     assert one.place(sent) == (3, 3)
 
 
+async def test_a_repeat_that_somebody_went_on_from_is_shown_again_with_what_followed() -> None:
+    one = spoken("first")
+    repeats = await asked(one, "new", 3)
+    one.show(repeats.attempts[1].turn)
+    went_on = one.begin("and then?")
+    one.show(one.turns[0])
+    assert one.turns[-2:] == [repeats.attempts[1].turn, went_on]
+
+
 async def test_the_latest_repeats_of_a_prompt_are_found_again_where_it_was_asked() -> None:
     one = spoken("first")
     early = await asked(one, "new", 3)
