@@ -85,7 +85,7 @@ def _layers(model: nn.Module, group: mx.distributed.Group) -> list[int]:
     parts = gcd(*kinds.values())
     mixture = sorted((kind, count // parts) for kind, count in kinds.items())
     mine = mx.array([kinds.total(), zlib.crc32(repr(mixture).encode())], dtype=mx.uint32)
-    layers, mixtures = mx.distributed.all_gather(mine[None], group=group).T
+    layers, mixtures = mx.distributed.all_gather(mine[None], group=group, stream=mx.cpu).T
     if bool((mixtures != mixtures[0]).any()):
         raise ValueError("as a pipeline their layers would keep different kinds of state")
     return cast(list[int], layers.tolist())
