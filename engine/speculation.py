@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.bus import Clock
 from engine.cache import CachePlan
 from engine.drafters.base import NONE, Draft, Drafter
-from engine.drafters.cost import Choice, VerifyCosts, choose
+from engine.drafters.cost import Choice, CostsByDepth, VerifyCosts, choose
 from engine.drafters.estimate import Promises
 from engine.drafters.figures import Figures
 from engine.drafters.measure import measure, verify_costs
@@ -66,7 +66,7 @@ class Speculation:
     ) -> None:
         """length: of every draft that is long enough; None for what pays."""
         self._drafter = drafter
-        self._costs = costs
+        self._costs = CostsByDepth(costs)
         self._clock = clock
         self._fixed = length
         self._choice: Choice | None = None
@@ -101,7 +101,8 @@ class Speculation:
         spent = (self._clock.now() - self._began) * 1000
         self._choice = choice = self._choose(batch.rows, proposals, unread)
         if asked and self._fixed is None and not self._drafter.free:
-            self._rest.weigh(choice, spent / self._costs.plain.get(len(unread), spent or 1.0))
+            plain = self._costs_of(batch.rows).plain.get(len(unread), spent or 1.0)
+            self._rest.weigh(choice, spent / plain)
         if not choice.length and max(unread) == 1:
             return None
         return [draft.cut(choice.length) for draft in proposals]
@@ -111,28 +112,28 @@ class Speculation:
     ) -> SpeculationEvent | None:
         """What a step brought its rows; how it goes, if there is news. milliseconds: of a plain
         step."""
-        rows = len(step.rows)
-        self._figures.forward(rows, sum(gained))
+        self._figures.forward(len(step.rows), sum(gained))
         if isinstance(step, Verify):
             self._verified(step, gained)
         else:
-            self._plain(rows, milliseconds)
-        return self._figures.news(self._choice, rows, bool(self._rest))
+            self._plain(step.rows, milliseconds)
+        return self._figures.news(self._choice, len(step.rows), bool(self._rest))
 
     def leave(self, row: Row) -> None:
         self._promises_of.pop(row, None)
         self._drafter.leave(row)
 
-    def _plain(self, rows: int, milliseconds: float) -> None:
-        self._costs.record(rows, 1, milliseconds)
+    def _plain(self, rows: Sequence[Row], milliseconds: float) -> None:
+        costs = self._costs_of(rows)
+        costs.record(len(rows), 1, milliseconds)
         if self._choice and self._choice.refused:
-            self._costs.doubt(rows, self._choice.refused[0])
+            costs.doubt(len(rows), self._choice.refused[0])
         for promises in (self._promises, *self._promises_of.values()):
             promises.rest()
 
     def _verified(self, step: Verify, gained: Sequence[int]) -> None:
         milliseconds = (self._clock.now() - self._began) * 1000
-        self._costs.record(len(step.rows), max(step.widths), milliseconds)
+        self._costs_of(step.rows).record(len(step.rows), max(step.widths), milliseconds)
         accepted = [max(count - 1, 0) for count in gained]
         self._figures.checked(sum(map(len, step.drafts)), sum(accepted))
         for row, draft, count in zip(step.rows, step.drafts, accepted, strict=True):
@@ -158,7 +159,10 @@ class Speculation:
             return Choice(length, length + 1, 0.0, 0.0, 0.0)
         usual = self._promises.trust()
         trust = [self._promises_of.get(row, UNTRIED).trust(usual) for row in rows]
-        return choose(self._costs, drafts, unread, trust)
+        return choose(self._costs_of(rows), drafts, unread, trust)
+
+    def _costs_of(self, rows: Sequence[Row]) -> VerifyCosts:
+        return self._costs.at(max(row.length for row in rows))
 
 
 def _after_first(draft: Draft) -> Draft:

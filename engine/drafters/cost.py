@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from engine.drafters.base import Draft
@@ -23,6 +24,9 @@ SCARCELY = 0.05
 """Tokens of all rows that the next place of their drafts has to promise: what lies beyond is not
 even weighed."""
 
+SHALLOW = 255
+"""Tokens of rows that count as short."""
+
 DOUBT = 0.999
 """What a cost that kept a draft from being tried is multiplied by, each time."""
 
@@ -31,9 +35,9 @@ DOUBT = 0.999
 class VerifyCosts:
     """Costs of forwards by rows and width, in plain forwards of as many rows.
 
-    Kept as ratios, so that what slows all forwards (a busy machine, long rows) changes none of
-    them. ratios: by rows, then by width; interpolated between, the nearest rows used beyond.
-    plain: the latest milliseconds of a plain forward, by rows.
+    Kept as ratios, so that what slows all forwards, a busy machine say, changes none of them.
+    ratios: by rows, then by width; interpolated between, the nearest rows used beyond. plain: the
+    latest milliseconds of a plain forward, by rows.
     """
 
     ratios: dict[int, dict[int, float]] = field(default_factory=dict)
@@ -72,6 +76,26 @@ class VerifyCosts:
         """What is thought of so many rows, at every width that was measured of any."""
         widths = {width for curve in self.ratios.values() for width in curve}
         return {width: self.ratio(rows, width) for width in {1, *widths}}
+
+
+class CostsByDepth:
+    """The costs for rows of less than 256 tokens, 512, 1024 and so on, each followed apart.
+
+    Attention to long rows adds more to a wide forward than to a plain one, on a CPU above all. A
+    depth that is new begins with what is known of the nearest.
+    """
+
+    def __init__(self, costs: VerifyCosts) -> None:
+        """costs: measured with short rows."""
+        self._costs = {SHALLOW.bit_length(): costs}
+
+    def at(self, tokens: int) -> VerifyCosts:
+        """tokens: of the longest row."""
+        depth = max(tokens, SHALLOW).bit_length()
+        if depth not in self._costs:
+            nearest = min(self._costs, key=lambda known: abs(known - depth))
+            self._costs[depth] = deepcopy(self._costs[nearest])
+        return self._costs[depth]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from dspark_tui.engines.drafting import Drafting
 from engine.drafters.base import NONE, Draft
-from engine.drafters.cost import VerifyCosts, choose
+from engine.drafters.cost import CostsByDepth, VerifyCosts, choose
 from engine.drafters.estimate import Estimate, Promises
 from engine.drafters.figures import Figures
 from engine.drafters.measure import Measured, verify_costs
@@ -120,6 +120,17 @@ def test_a_new_number_of_rows_starts_from_what_is_known_of_others() -> None:
     costs = VerifyCosts({2: {1: 1.0, 2: 1.2, 8: 2.0}, 4: {1: 1.0, 2: 1.6, 8: 4.0}}, {3: 10.0})
     costs.record(3, 2, 14.0)
     assert costs.ratio(3, 8) == pytest.approx(3.0)
+
+
+def test_long_rows_have_costs_of_their_own_which_begin_as_the_nearest_known() -> None:
+    costs = CostsByDepth(VerifyCosts({1: {1: 1.0, 4: 1.1}}, {1: 10.0}))
+    assert costs.at(1) is costs.at(255)
+    deep = costs.at(1000)
+    assert deep is costs.at(513) is costs.at(1023)
+    for _ in range(20):
+        deep.record(1, 4, 18.0)
+    assert costs.at(2000).ratio(1, 4) == pytest.approx(1.8, rel=0.05)
+    assert costs.at(200).ratio(1, 4) == 1.1
 
 
 def test_an_estimate_leaves_its_prior_for_what_it_sees() -> None:
