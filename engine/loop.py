@@ -12,7 +12,7 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 from engine.batch import Batch
 from engine.bus import Clock, EventBus
 from engine.cache import CachedRow, plan_for
-from engine.drafters.base import Draft
+from engine.decoder import Decoder
 from engine.drafters.select import select
 from engine.events import (
     Admitted,
@@ -84,7 +84,6 @@ class Loop:
         self._failures = 0
         self._failure_log = FailureLog()
         self._last_read = 0.0
-        self._in_flight: Step | None = None
         self._blocked: Candidate | None = None
         self._rebuild()
         batching = self._caches.capability(settings.max_batch)
@@ -169,9 +168,7 @@ class Loop:
     def _make_room(self) -> None:
         """Put the youngest rows back into the queue while the rows outgrow their memory."""
         while (youngest := self._scheduler.overfull(self._longest)) is not None:
-            if self._in_flight is not None:
-                self._settle()  # its tokens count, and one may be a row's last
-            else:
+            if not self._settle():  # its tokens count, and one may be a row's last
                 self._put_back(self._rows[youngest])
 
     def _put_back(self, row: Row) -> None:
@@ -242,38 +239,16 @@ class Loop:
             self._batch.expect(piece.rows)
 
     def _decode(self) -> None:
-        """Verify drafts where there are some; else launch the next step before reading the one in
-        flight, where the rows allow it."""
         self.doing = f"a step of {len(self._batch.rows)} rows"
-        drafts = self._drafts()
-        if drafts is not None:
-            self._hand_out(self._batch.verify(drafts))
-            return
-        if not self._batch.overlaps:
-            self._settle()
-        previous, self._in_flight = self._in_flight, None
-        step = self._batch.launch()
-        if previous is not None:
-            self._hand_out(previous)
-        self._in_flight = step
-        if not self._batch.overlaps:
-            self._settle()
-
-    def _drafts(self) -> list[Draft] | None:
-        """For each row what the next step verifies; None for a plain step."""
-        if self._speculation is None or not self._batch.rows:
-            return None
-        if self._in_flight is not None:
-            if not self._speculation.promising(self._batch):
-                return None
-            self._settle()
-        return self._speculation.drafts(self._batch) if self._batch.rows else None
-
-    def _settle(self) -> None:
-        """Read the step in flight, if there is one."""
-        step, self._in_flight = self._in_flight, None
-        if step is not None:
+        for step in self._decoder.steps():
             self._hand_out(step)
+
+    def _settle(self) -> bool:
+        """Hand out the step in flight; False if there is none."""
+        for step in self._decoder.settled():
+            self._hand_out(step)
+            return True
+        return False
 
     def _hand_out(self, step: Step) -> None:
         started = max(step.launched_at, self._last_read)
@@ -351,7 +326,7 @@ class Loop:
         """An empty batch and reader."""
         self._reader = PromptReader(self._caches, self._known)
         self._batch = Batch(self._caches, self._clock, self._memory.keep, self.model.agreed)
-        self._in_flight = None
+        self._decoder = Decoder(self._batch, self._speculation)
         self._blocked = None
 
     def _report(self, progress: Progress) -> None:
