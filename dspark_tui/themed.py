@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from textual import events
 from textual.app import App
 from textual.filter import LineFilter, NoColor
+from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 
@@ -39,6 +40,8 @@ class ThemedApp(App[None]):
     """failure: one line when it ended by a fault of its own, for whoever started it to print."""
 
     TITLE = "dspark-tui"
+    _rising = 0
+    """Keys that no widget took and that wait in our queue for the screen's bindings."""
 
     def __init__(self, paths: Paths, theme: str, ascii: bool) -> None:
         """theme: its name; "" is the default one."""
@@ -59,17 +62,36 @@ class ThemedApp(App[None]):
         filters = [NoColor()] if self.no_color else super().get_line_filters()
         return [*filters, SevenBit()] if self.has_class("-ascii") else filters
 
+    def post_message(self, message: Message) -> bool:
+        if isinstance(message, events.Key) and message.is_forwarded:
+            self._rising += 1
+        return super().post_message(message)
+
     async def on_event(self, event: events.Event) -> None:
-        """Give out keys one by one: the next may be for where this one moves the focus."""
-        target: Widget | None = None
-        if isinstance(event, events.Key) and not event.is_forwarded and self.screen_stack:
-            target = self.focused or self.screen
+        """Give out keys one by one: the next may be for where this one moves the focus.
+
+        A key that no widget took comes back up, for the bindings of the screen it went to. What
+        was typed after it waits behind it.
+        """
+        typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if typed and self._rising:
+            self.post_message(event)
+            return
+        if isinstance(event, events.Key) and event.is_forwarded:
+            self._rising -= 1
+        target = (self.focused or self.screen) if typed and self.screen_stack else None
         await super().on_event(event)
         if target is not None:
-            handled = asyncio.Event()
-            with suppress(TimeoutError):
-                if target.call_later(handled.set):
-                    await asyncio.wait_for(handled.wait(), KEY_PATIENCE)
+            await self._passed_on(target)
+
+    async def _passed_on(self, target: Widget) -> None:
+        """Wait until a key given to the widget was taken, or has come back up here."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KEY_PATIENCE):
+                for node in target.ancestors_with_self:
+                    handled = asyncio.Event()
+                    if node is not self and node.call_later(handled.set):
+                        await handled.wait()
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()

@@ -325,5 +325,5 @@ def test_keys_typed_faster_than_the_screen_draws_keep_their_order(terminal: Star
     run = terminal("--pane", "max_tokens=5", "--pane", "max_tokens=5")
     run.send("first\r\x14second\r\x14thirx\x7fd\nfourth")
     run.until(lambda: run.composer == ["third", "fourth"])
-    run.until(lambda: run.text.count("first") == 2)
-    run.until(lambda: run.text.count("second") == 1)
+    run.until(lambda: run.text.count("› first") == 2)
+    run.until(lambda: run.text.count("› second") == 1)

@@ -1,0 +1,64 @@
+"""Keys typed faster than screens come and go: each acts where the one before it led."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+
+from dspark_tui.screens.params import ParamsForm
+from tests.tui.conftest import Bench, OpenBench
+
+
+async def typed_at_once(bench: Bench, keys: list[str]) -> None:
+    """All of them before any is dealt with: the pilot would wait after each."""
+    for key in keys:
+        bench.app.post_message(events.Key(key, key if len(key) == 1 else None))
+    await bench.pilot.pause()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["f1", "escape"],
+        ["f2", "escape"],
+        ["f5", "escape"],
+        ["ctrl+r", "escape"],
+        ["escape", "question_mark", "q", "i"],
+        ["escape", "d", "escape", "i"],
+        ["escape", "B", "escape", "i"],
+        ["escape", "K", "escape", "i"],
+        ["escape", "O", "escape", "i"],
+        ["escape", "w", "escape", "i"],
+        ["escape", "slash", "escape", "i"],
+        ["escape", "x", "escape", "i"],
+        ["escape", "x", "n", "i"],
+    ],
+    ids=" ".join,
+)
+async def test_what_follows_the_key_that_closes_a_screen_is_for_the_one_below(
+    open_bench: OpenBench, keys: list[str]
+) -> None:
+    async with open_bench() as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        await typed_at_once(bench, [*keys, *"so", "f2"])
+        await bench.until(lambda: isinstance(bench.app.screen, ParamsForm))
+        assert bench.composer.text == "so"
+        assert len(bench.workbench.session.panes) == 2
+
+
+async def test_a_question_is_answered_and_the_text_goes_on(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        await typed_at_once(bench, ["escape", "x", "enter", "i", *"so"])
+        await bench.until(lambda: bench.composer.text == "so")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 1)
+
+
+async def test_a_paste_waits_for_the_key_before_it(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("f1")
+        bench.app.post_message(events.Key("escape", None))
+        bench.app.post_message(events.Paste("pasted"))
+        await bench.until(lambda: bench.composer.text == "pasted")
