@@ -142,6 +142,11 @@ class DsparkApp(ThemedApp):
         """ctrl+q from anywhere."""
         self.workbench.action_quit()
 
+    def action_command_palette(self) -> None:
+        """The actions are the workbench's: over another screen there are none."""
+        if self.screen is self.workbench:
+            super().action_command_palette()
+
     def action_help_quit(self) -> None:
         self.notify(f"{self.workbench.keymap.name('quit', Context.COMPOSER)} quits", timeout=3)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from textual import events
+from textual.command import CommandPalette
 from textual.widgets._toast import Toast
 
 from dspark_tui.actions import ACTIONS
@@ -319,6 +320,14 @@ async def test_a_notice_leaves_the_conversation_in_sight(open_bench: OpenBench) 
         toast = bench.workbench.query_one(Toast).region
         assert toast.height == 2
         assert not toast.overlaps(bench.pane(1).transcript.region)
+
+
+async def test_over_another_screen_there_is_no_palette(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("f1", "f12")
+        assert isinstance(bench.app.screen, Help)
+        await bench.press("escape", "f12")
+        assert isinstance(bench.app.screen, CommandPalette)
 
 
 async def test_the_palette_finds_and_runs_an_action(open_bench: OpenBench) -> None:
