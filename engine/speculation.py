@@ -79,7 +79,6 @@ class Speculation:
     def promising(self, batch: Batch) -> bool:
         """Whether to wait for the step in flight: its tokens are needed to propose what follows."""
         if not self._drafter.free:
-            self._rest.step()
             return not self._rest
         limits = [limit + 1 if limit else 0 for limit in self._limits(batch.rows)]
         outlook = self._drafter.outlook(batch.rows, limits)
@@ -128,6 +127,7 @@ class Speculation:
         costs.record(len(rows), 1, milliseconds)
         if self._choice and self._choice.refused:
             costs.doubt(len(rows), self._choice.refused[0])
+        self._rest.step()
         for promises in (self._promises, *self._promises_of.values()):
             promises.rest()
 

@@ -20,7 +20,7 @@ class Rest:
         return self._steps > 0
 
     def step(self) -> None:
-        """A step went by without it."""
+        """A plain step went by."""
         self._steps = max(self._steps - 1, 0)
 
     def weigh(self, choice: Choice, spent: float) -> None:

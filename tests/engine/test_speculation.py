@@ -132,6 +132,20 @@ def test_a_drafter_that_is_free_is_never_told_to_rest(
     assert len(asked) > len(rows[0].tokens) // 2
 
 
+@pytest.mark.parametrize("sampling", [GREEDY, SamplingParams(0.8, top_p=0.9)])
+def test_a_rest_ends_whether_or_not_steps_overlap(
+    monkeypatch: pytest.MonkeyPatch, speculate: Speculate, family: Family, sampling: SamplingParams
+) -> None:
+    model, job = family("llama"), Job(PROMPT, 120, sampling, 0, None)
+    speculate(guesses := Guesses(answers(model, [job]), 1.0), None)
+    monkeypatch.setattr(Rest, "weigh", lambda rest, *_: setattr(rest, "_steps", 10))
+    asked = []
+    propose = guesses.propose
+    monkeypatch.setattr(guesses, "propose", lambda *all: asked.append(1) or propose(*all))
+    check(model, [job], run(model, [job], slots=1))
+    assert len(asked) > 3
+
+
 def test_wrong_drafts_do_not_pile_up_what_a_state_has_to_read_again(
     monkeypatch: pytest.MonkeyPatch, speculate: Speculate, family: Family
 ) -> None:
