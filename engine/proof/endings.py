@@ -21,28 +21,26 @@ END_TEXTS = (
 
 
 async def end_tokens(http: httpx.AsyncClient, model: str) -> tuple[int, ...]:
-    """Ids of the end texts this vocabulary has as one token; () where `/tokenize` is not served.
+    """Ids of the end texts this vocabulary has as one token; () where `/tokenize` does not tell.
 
     llama.cpp's and vLLM's ways of asking go out together; each reads its own.
-    Raises httpx.HTTPError.
     """
     found = set()
     for text in END_TEXTS:
-        response = await http.post(
-            "/tokenize",
-            json={
-                "model": model,
-                "content": text,
-                "prompt": text,
-                "add_special": False,
-                "add_special_tokens": False,
-                "parse_special": True,
-            },
-            timeout=10.0,
-        )
-        if not response.is_success:
+        asked = {
+            "model": model,
+            "content": text,
+            "prompt": text,
+            "add_special": False,
+            "add_special_tokens": False,
+            "parse_special": True,
+        }
+        try:
+            response = await http.post("/tokenize", json=asked, timeout=10.0)
+            answer = response.raise_for_status().json()
+        except (httpx.HTTPError, ValueError):  # many a server answers any path with a page
             return ()
-        match response.json():
+        match answer:
             case {"tokens": [int(token)]}:
                 found.add(token)
     return tuple(sorted(found))
