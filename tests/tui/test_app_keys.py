@@ -10,7 +10,8 @@ from dspark_tui.keymap import read_keymap
 from dspark_tui.screens.help import Help
 from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.widgets.key_bar import KeyBar
-from tests.tui.conftest import Bench, OpenBench, panes
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+from tests.tui.stage import lines
 
 KEYMAP, PROBLEMS = read_keymap(
     {"send": "ctrl+e", "newline": "enter", "help": ["f9", "H"], "zoom": "u", "quit": "f8"}
@@ -59,3 +60,45 @@ async def test_bar_help_palette_and_hints_show_the_person_s_keys(open_bench: Ope
         assert bench.app.screen is bench.workbench
         hits = [hit async for hit in ActionCommands(bench.workbench).discover()]
         assert any(hit.help and hit.help.endswith("F9 H") for hit in hits)
+
+
+async def test_vim_s_keys_move_in_the_panes_and_can_be_switched_off(open_bench: OpenBench) -> None:
+    moved = []
+    for vim in (True, False):
+        keymap, problems = read_keymap({}, vim=vim)
+        assert problems == []
+        settings = replace(panes(2, max_tokens=400), keys=keymap)
+        async with open_bench(settings=settings) as bench:
+            await bench.send("a long one")
+            await bench.until_idle()
+            await bench.press("escape")
+            places: list[object] = []
+            view = bench.pane(1).transcript
+            await bench.until(lambda view=view: "##" not in "".join(lines(view)))  # set in type
+            for key in ("k", "k", "j", "g", "G"):
+                await bench.press(key)
+                await bench.pilot.pause()
+                at_top = view.scroll_y == 0
+                places.append("top" if at_top else round(view.scroll_y - view.max_scroll_y))
+            await bench.press("l")
+            places.append(bench.workbench.session.active.number)
+            await bench.press("h", "slash")
+            places.append(bench.app.screen is bench.workbench)
+            moved.append(places)
+    assert moved[0] == [-1, -2, -1, "top", 0, 2, False]
+    assert moved[1] == [0, 0, 0, 0, 0, 1, True]
+
+
+async def test_g_in_capitals_follows_a_growing_answer_again(open_bench: OpenBench) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.send("run on")
+        view = bench.pane(1).transcript
+        await bench.until(lambda: view.max_scroll_y > 3)
+        await bench.press("escape", "g")
+        await bench.until(lambda: view.new_lines > 0)
+        assert view.scroll_y == 0
+        await bench.press("G")
+        length = view.max_scroll_y
+        await bench.until(lambda: view.max_scroll_y > length)
+        assert view.following
+        assert view.scroll_y == view.max_scroll_y
