@@ -66,7 +66,7 @@ class EngineLink:
         self.worker = None if isinstance(place, Server) else Worker(place, self._worker_changed)
         self._client: EngineClient | None = None
         self._follower: asyncio.Task[None] | None = None
-        self._reviving: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
 
     @property
     def client(self) -> EngineClient:
@@ -107,23 +107,24 @@ class EngineLink:
         )
         self._follower = asyncio.create_task(self._watch(), name="events")
 
-    async def restart(self) -> None:
-        """Start the worker afresh; elsewhere there is nothing of ours to restart."""
-        if self.worker is not None:
-            await self.worker.restart()
+    def restart(self) -> None:
+        """Have the worker started afresh; elsewhere there is nothing of ours to restart.
+
+        The link's own task does it, whatever becomes of the screen that asked, and one at a time.
+        """
+        if self.worker is not None and (self._restarting is None or self._restarting.done()):
+            self._restarting = asyncio.create_task(self.worker.restart(), name="restart")
 
     def revive(self) -> None:
         """Start it again if it has given up: something is about to be asked of it."""
-        if self.failed and (self._reviving is None or self._reviving.done()):
-            self._reviving = asyncio.create_task(self.restart(), name="revive")
+        if self.failed:
+            self.restart()
 
     async def close(self) -> None:
-        if self._reviving is not None:
-            self._reviving.cancel()
-            await asyncio.gather(self._reviving, return_exceptions=True)
-        if self._follower is not None:
-            self._follower.cancel()
-            await asyncio.gather(self._follower, return_exceptions=True)
+        for task in (self._restarting, self._follower):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self._client is not None:
             await self._client.aclose()
         if self.worker is not None:
@@ -268,7 +269,7 @@ class MissingLink(EngineLink):
     async def start(self) -> None:
         self.on_change()
 
-    async def restart(self) -> None:
+    def restart(self) -> None:
         self.on_change()
 
 

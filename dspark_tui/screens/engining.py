@@ -88,4 +88,4 @@ class Engining(Desk):
         if self.link.worker is None:
             self.say(f"{self.link.where} is not ours to restart")
         else:
-            self.run_worker(self.link.restart(), group="restart", exclusive=True)
+            self.link.restart()

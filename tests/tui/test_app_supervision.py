@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
@@ -82,6 +83,22 @@ async def test_a_worker_that_cannot_run_says_why_and_a_key_tries_again(
         await bench.until_idle()
         assert bench.turn(1).status is TurnStatus.DONE
         await bench.until(lambda: "done" in str(bench.pane(2).border_subtitle))
+
+
+async def test_a_restart_goes_on_when_another_session_is_opened_meanwhile(
+    open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dspark_tui.engines.worker.EXIT_GRACE", 0.5)
+    deaf = "import time; time.sleep(600)"
+    async with open_bench(place=lambda _: [sys.executable, "-c", deaf]) as bench:
+        worker, old = bench.link.worker, bench.workbench
+        assert worker is not None
+        await bench.until(lambda: worker.state.pid)
+        before = worker.state.pid
+        old.action_restart()
+        old.action_new_session()
+        await bench.until(lambda: bench.workbench is not old)
+        await bench.until(lambda: worker.state.pid not in (0, before))
 
 
 async def test_a_worker_that_keeps_dying_is_given_up_with_its_last_words(
