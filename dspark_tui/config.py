@@ -64,7 +64,10 @@ class Settings:
 
 @dataclass(slots=True)
 class Loaded:
-    """The settings as read, what was wrong, and where each one that isn't a default came from."""
+    """The settings as read, what was wrong, and where each one that isn't a default came from.
+
+    sources: by attribute of Settings; by "pane.NTH.KEY" and "defaults.0.KEY" for the panes'.
+    """
 
     settings: Settings = field(default_factory=Settings)
     problems: list[Problem] = field(default_factory=list)
@@ -172,6 +175,7 @@ class _Reader:
                 if key == "engine" and (problem := engine_problem(value, engines)):
                     raise ParamError(f"engine {problem}")
                 base = updated(base, {key: value})
+                self.loaded.sources[f"{section}.{nth}.{key}"] = str(self.path)
             except ParamError as error:
                 near = get_close_matches(key, FIELDS, 1) if key not in FIELDS else []
                 hint = f"did you mean {near[0]}?" if near else ""

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     for lines in (
         _settings(loaded),
         _engines(settings.engines),
-        _panes(settings.panes),
+        _panes(loaded),
         _keys(settings.keys),
     ):
         print()
@@ -62,16 +62,22 @@ def _engines(engines: Mapping[str, EngineEntry]) -> Iterator[str]:
         yield tomli_w.dumps(table).rstrip("\n").replace("[headers]", f"[engines.{name}.headers]")
 
 
-def _panes(panes: tuple[PaneParams, ...]) -> Iterator[str]:
+def _panes(loaded: config.Loaded) -> Iterator[str]:
     yield f"# [defaults]: {config.TABLES['defaults']}; [[pane]]: {config.TABLES['pane']}. In both:"
     for key, value in asdict(PaneParams()).items():
         default = "to draw one each time" if value is None else _toml(value)
         yield f"# {key}: {FIELDS[key].hint}; default {default}"
-    for pane in panes:
+    for nth, pane in enumerate(loaded.settings.panes):
         yield "\n[[pane]]"
         for key, value in asdict(pane).items():
             if value is not None:  # a seed drawn anew each time
-                yield f"{key} = {_toml(value)}"
+                yield f"{key} = {_toml(value)}  # {_pane_source(loaded, nth, key)}"
+
+
+def _pane_source(loaded: config.Loaded, nth: int, key: str) -> str:
+    if f"pane.{nth}.{key}" in loaded.sources:
+        return "config.toml"
+    return "config.toml, [defaults]" if f"defaults.0.{key}" in loaded.sources else "default"
 
 
 def _keys(keymap: Keymap) -> Iterator[str]:

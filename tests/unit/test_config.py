@@ -198,7 +198,10 @@ def test_every_setting_is_documented_with_its_default_and_its_source(
 ) -> None:
     path = Paths.of_user().config
     path.parent.mkdir(parents=True)
-    path.write_text("max_batch = 3\n[defaults]\nmax_tokens = 9\n[keys]\nzoom = ['u', 'f8']\n")
+    path.write_text(
+        "max_batch = 3\n[defaults]\nmax_tokens = 9\n[[pane]]\n[[pane]]\nname = ''\n"
+        "[keys]\nzoom = ['u', 'f8']\n"
+    )
     assert cli.main(["config"]) == 0
     shown = capsys.readouterr().out
     for key in config.SETTINGS:
@@ -210,6 +213,12 @@ def test_every_setting_is_documented_with_its_default_and_its_source(
     assert "default 8\nmax_batch = 3  # config.toml" in shown
     assert 'zoom = ["u", "f8"]  # config.toml' in shown
     assert 'send = "enter"  # default' in shown
+    first, second = shown.partition("[keys]")[0].split("\n[[pane]]\n")[1:]
+    assert 'name = ""  # default\n' in first
+    assert 'name = ""  # config.toml\n' in second
+    for pane in (first, second):
+        assert "max_tokens = 9  # config.toml, [defaults]\n" in pane
+        assert "top_k = 0  # default\n" in pane
     before = config.load(path)
     path.write_text(shown)
     again = config.load(path)
