@@ -7,7 +7,6 @@ grammar need their newest token read before the next one is picked.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import mlx.core as mx
 import numpy as np
@@ -24,12 +23,11 @@ class Grammar:
     An end-of-turn token is allowed exactly where the answer may be complete.
     """
 
-    def __init__(self, matcher: LLMatcher, after: Sequence[int] = ()) -> None:
-        """after: tokens the row has to write before the grammar holds, such as the end of its
+    def __init__(self, matcher: LLMatcher, after: int | None = None) -> None:
+        """after: a token the row has to write before the grammar holds, such as the end of its
         thoughts. Raises GrammarError."""
         self._matcher = matcher
-        self._after = tuple(after)
-        self._latest: tuple[int, ...] = ()
+        self._after = after
         self._check()
 
     @property
@@ -39,7 +37,7 @@ class Grammar:
 
     def __call__(self, logits: mx.array) -> mx.array:
         """Logits [vocabulary] with all that can't come next at minus infinity."""
-        if self._after:
+        if self._after is not None:
             return logits
         packed = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
@@ -48,13 +46,11 @@ class Grammar:
 
     def take(self, token: int) -> None:
         """Go on by a token the row picked."""
-        if not self._after:
+        if self._after is None:
             self._matcher.consume_token(token)
             self._check()
-            return
-        self._latest = (*self._latest, token)[-len(self._after) :]
-        if self._latest == self._after:
-            self._after = ()
+        elif token == self._after:
+            self._after = None
 
     def _check(self) -> None:
         if self._matcher.is_error():

@@ -51,11 +51,11 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What an answer has to look like. grammar: llguidance's. after: tokens from which on it holds,
-    () for the whole answer."""
+    """What an answer has to look like. grammar: llguidance's. after: the token from which on it
+    holds, None for the whole answer."""
 
     grammar: str
-    after: tuple[int, ...] = ()
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

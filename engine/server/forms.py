@@ -44,15 +44,20 @@ def form_of(body: ChatRequest, tokenizer: FormTokenizer, thinking: bool) -> Form
     if asked is None:
         return None
     param, schema = asked
-    after = tokenizer.encode(tokenizer.markup.think_end, special=False) if thinking else []
-    if len(after) > 1:
-        message = f"{param}: this model's thoughts don't end in one token, so no form can follow."
-        raise ApiError(400, message, param=param, code="unsupported_parameter")
+    after = _end_of_thoughts(tokenizer, param) if thinking else None
     try:
-        return Form(tokenizer.guide.json(schema), tuple(after))
+        return Form(tokenizer.guide.json(schema), after)
     except FormError as error:
         message = f"{param}: no answer can be kept to this schema: {error}"
         raise ApiError(400, message, param=param, code="invalid_schema") from error
+
+
+def _end_of_thoughts(tokenizer: FormTokenizer, param: str) -> int:
+    match tokenizer.encode(tokenizer.markup.think_end, special=False):
+        case [token]:
+            return token
+    message = f"{param}: this model's thoughts don't end in one token, so no form can follow."
+    raise ApiError(400, message, param=param, code="unsupported_parameter")
 
 
 def _schema(body: ChatRequest) -> tuple[str, dict[str, Any]] | None:

@@ -56,14 +56,14 @@ def test_a_row_without_a_form_writes_what_it_writes_alone(harness: Harness) -> N
     assert beside.text == alone.text
 
 
-def test_the_form_holds_from_the_tokens_it_waits_for(harness: Harness) -> None:
+def test_the_form_holds_from_the_token_it_waits_for(harness: Harness) -> None:
     """The forced token is likely enough by its bias that it soon comes by itself."""
     request = GenerationRequest(
         id="later",
         prompt=(5, 6, 7),
         max_tokens=200,
         sampling=SamplingParams(temperature=1.0, logit_bias=((70, 12.0),)),
-        form=Form(LLMatcher.grammar_from_json_schema({"enum": ["yes", "no"]}), after=(70,)),
+        form=Form(LLMatcher.grammar_from_json_schema({"enum": ["yes", "no"]}), after=70),
     )
     client = Client(request)
     harness.engine.submit(request, client)
