@@ -84,10 +84,12 @@ class EngineClient:
         self.stopwatch: Stopwatch | None = None
         self._counts_no_tokens = False
         self._turnstile = Turnstile()
-        transport = httpx.AsyncHTTPTransport(uds=str(address.socket)) if address.socket else None
+        # Reading the certificates takes a twentieth of a second, and only TLS needs them.
+        tls, socket = httpx.URL(address.url).scheme == "https", address.socket
         self._http = httpx.AsyncClient(
             base_url=address.url,
-            transport=transport,
+            transport=httpx.AsyncHTTPTransport(tls, uds=str(socket)) if socket else None,
+            verify=tls,
             trust_env=not address.local,  # a proxy for the internet must not swallow loopback
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
             limits=httpx.Limits(max_connections=None),

@@ -108,10 +108,13 @@ class Endpoint:
         self.model = target.model or ""
         self.dialect = DIALECTS[0]
         self._target = target
+        # Reading the certificates takes a twentieth of a second, and only TLS needs them.
+        tls, socket = httpx.URL(target.url).scheme == "https", target.socket
         self._http = httpx.AsyncClient(
             base_url=target.url,
+            verify=tls,
             headers={"Accept-Encoding": "identity"} | dict(target.headers),
-            transport=httpx.AsyncHTTPTransport(uds=str(target.socket)) if target.socket else None,
+            transport=httpx.AsyncHTTPTransport(tls, uds=str(socket)) if socket else None,
             trust_env=target.proxies,
             timeout=httpx.Timeout(None, connect=CONNECT_WITHIN),
             limits=httpx.Limits(max_connections=None),
