@@ -140,9 +140,8 @@ class Row:
     def picks_along(self, draft: Sequence[int]) -> list[Pick]:
         """How the next token is chosen and, were the draft's tokens right, each one behind them."""
         prompt, tokens = self.request.prompt, [*self.tokens, *draft] if draft else self.tokens
-        first = len(prompt) + len(self.tokens)
         return [
-            Pick(self.request.sampling, first + ahead, prompt, tokens)
+            Pick(self.request.sampling, self.length + ahead, prompt, tokens)
             for ahead in range(len(draft) + 1)
         ]
 

@@ -120,11 +120,7 @@ def load(
     if sharding is not None:
         sharding.apply(model, config, _SHORT_NAMES[chosen.dtype] if chosen.dtype else "stored")
     _evaluate(model, name, progress)
-    multiplier = blas.check()
-    if device.is_cpu():
-        rotary.apply(model)
-    if multiplier.path is not None and multiplier.optimised:
-        blocked.apply(model)
+    multiplier = adapt(model)
     quantized = kv.quantization(model, kv_bits)
     info = ModelInfo(
         id=name,
@@ -142,6 +138,17 @@ def load(
     )
     agreed = sharding.agreed if sharding else own
     return LoadedModel(model, tokenizer, info, quantized.bits, config, path, capabilities, agreed)
+
+
+def adapt(model: nn.Module) -> blas.BlasReport:
+    """Have a model with evaluated weights compute in the ways that are quick on this machine; who
+    multiplies its matrices."""
+    if device.is_cpu():
+        rotary.apply(model)
+    multiplier = blas.check()
+    if multiplier.path is not None and multiplier.optimised:
+        blocked.apply(model)
+    return multiplier
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class DSpark(Drafter):
         width = min(max(limits, default=0), self.longest)
         if width == 0:
             return [NONE] * len(rows)
-        latest = mx.array([_latest(row) for row in rows], dtype=mx.uint32)
-        places = [len(row.request.prompt) + len(row.tokens) - 1 for row in rows]
+        latest = mx.array([row.newest for row in rows], dtype=mx.uint32)
+        places = [row.length - 1 for row in rows]
         position: Offset = places[0] if len(rows) == 1 else mx.array(places)
         first = self._model.config.first
         states = self._model.block(latest, position, _contexts(cache))
@@ -112,17 +112,13 @@ class DSpark(Drafter):
         return next(doubtful, len(draft))
 
 
-def _latest(row: Row) -> int:
-    return row.tokens[-1] if row.tokens else row.request.prompt[-1]
-
-
 def _pick_of(row: Row, place: int) -> Pick:
     """As the target will pick, without penalties, and with no look at more logits than can be
     taken without reading any back."""
     params = row.request.sampling
     if needs_sync(params):
         params = replace(params, top_k=CANDIDATES)
-    return Pick(params, len(row.request.prompt) + len(row.tokens) + place)
+    return Pick(params, row.length + place)
 
 
 def _spread(scores: mx.array, to_target: mx.array, vocabulary: int) -> mx.array:

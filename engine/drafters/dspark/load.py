@@ -17,11 +17,9 @@ from mlx.utils import tree_flatten
 
 from engine.drafters.dspark.config import DSparkConfig, read_config
 from engine.drafters.dspark.model import DSparkModel, Vocabulary
-from engine.hardware import blas, device
-from engine.models import blocked, rotary
 from engine.models.ends import Ends, ends
 from engine.models.errors import ModelError, one_line
-from engine.models.load import LoadedModel
+from engine.models.load import LoadedModel, adapt
 from engine.models.weights import compute_dtype
 from engine.speculate import DRAFTER_BITS
 
@@ -55,11 +53,7 @@ def load_model(folder: Path, target: LoadedModel, bits: int | None = None) -> DS
         mx.eval(model.parameters())
     except RuntimeError as error:
         raise ModelError(f"can't read the drafter {folder.name}: {one_line(error)}") from error
-    if device.is_cpu():
-        rotary.apply(model)
-    multiplier = blas.check()
-    if multiplier.path is not None and multiplier.optimised:
-        blocked.apply(model)
+    adapt(model)
     model.vocabulary = _vocabulary(model, vocabulary_ends, to_target, folder.name)
     return model
 
