@@ -101,12 +101,12 @@ def _reason(path: Path, error: Exception) -> str:
 def free_port(ip: str) -> int | None:
     """A TCP port nobody uses at this machine's address `ip`; None if it has no such address."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.bind((ip, 0))
-        except OSError:
-            return None
-        return int(probe.getsockname()[1])
+            return int(probe.getsockname()[1])
+    except OSError:
+        return None
 
 
 def _is_address(ip: object) -> bool:

@@ -81,9 +81,10 @@ class Ranks:
         """
         token = secrets.token_hex(TOKEN_BYTES // 2).encode()
         leader = self.hosts.ranks[0]
-        family = socket.AF_INET6 if ":" in leader.ips[0] else socket.AF_INET
-        with socket.create_server((leader.ips[0], 0), family=family) as listener:
-            address = leader.ips[0], int(listener.getsockname()[1])
+        ip = self.hosts.address
+        family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+        with socket.create_server((ip, 0), family=family) as listener:
+            address = ip, int(listener.getsockname()[1])
             for host in self.hosts.ranks[1:]:
                 self._ranks.append(Rank(host, address, token))
             self._welcome_all(listener, token, tick)
@@ -168,7 +169,10 @@ class Ranks:
                 self._welcome(channel)
 
     def _welcome(self, channel: Channel) -> None:
-        hello = channel.receive()
+        try:
+            hello = channel.receive()
+        except ChannelClosed:
+            return  # its process has ended, and how is looked at next
         assert isinstance(hello, Hello)
         rank = self._ranks[hello.rank - 1]
         if hello.versions != versions():
