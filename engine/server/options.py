@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -57,32 +57,11 @@ class ServeOptions:
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> ServeOptions:
-        return cls(
-            model=args.model,
-            max_batch=args.max_batch,
-            queue=args.queue,
-            precision=args.precision,
-            host=args.host,
-            port=args.port,
-            socket=args.socket,
-            api_key=args.api_key or os.environ.get("DSPARK_API_KEY") or None,
-            parent_pipe=args.parent_pipe,
-            log=args.log,
-            record=args.record,
-            kv_bits=args.kv_bits,
-            speculate=Speculate(args.speculate),
-            drafter=args.drafter,
-            drafter_bits=args.drafter_bits,
-            max_draft=args.max_draft,
-            confidence=args.confidence,
-            prefix_cache=args.prefix_cache,
-            stuck_after=args.stuck_after,
-            distributed=args.distributed,
-            pipeline=args.pipeline,
-            cors=tuple(args.cors),
-            log_prompts=args.log_prompts,
-            strict=args.strict,
-        )
+        given = {each.name: getattr(args, each.name) for each in fields(cls)}
+        given["api_key"] = args.api_key or os.environ.get("DSPARK_API_KEY") or None
+        given["speculate"] = Speculate(args.speculate)
+        given["cors"] = tuple(args.cors)
+        return cls(**given)
 
 
 def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = None) -> None:
