@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from functools import cache
 
+import httpx
 import pytest
 import uvicorn
 
@@ -14,6 +16,15 @@ from engine.server.guard import AccessPolicy
 from engine.server.patience import PatientProtocol
 from tests.e2e.fake_engine import FakeEngine
 from tests.e2e.waiting import wait_until
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_are_read_once() -> Iterator[None]:
+    """Not for each of many hundred requests: httpx takes a twentieth of a second for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(httpx.create_ssl_context)
+        patch.setattr(httpx._transports.default, "create_ssl_context", once)
+        yield
 
 
 class ThreadedServer(uvicorn.Server):
