@@ -73,14 +73,15 @@ class Paning(Desk):
 
     def _close_if(self, confirmed: bool | None) -> None:
         if confirmed:
-            self.run_worker(self._close(self.session.active), group="close", exit_on_error=False)
+            self._close(self.session.active)
 
-    async def _close(self, pane: Conversation) -> None:
-        await self.runs.close(pane)
+    def _close(self, pane: Conversation) -> None:
+        """At once, so that nothing more is sent there while its connection is being closed."""
         widget = self.grid.pane_of(pane)
         if self.session.close(pane):
             self.activate(self.session.active)  # first, or the focus would go where it likes
-            await widget.remove()
+            self.run_worker(self.runs.close(pane), group="close", exit_on_error=False)
+            widget.remove()
 
     def action_params(self) -> None:
         from dspark_tui.screens.params import ParamsForm

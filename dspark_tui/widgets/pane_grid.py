@@ -90,8 +90,9 @@ class PaneGrid(Container):
         return self.get_child_by_id(f"pane-{conversation.number}", Pane)
 
     async def add(self, conversation: Conversation) -> None:
-        at = self._session.panes.index(conversation)
         pane = self._new_pane(conversation)
+        await self.query(f"#{pane.id}").remove()  # one that was closed may not be gone yet
+        at = self._session.panes.index(conversation)
         await self.mount(pane, before=at if at < len(self.children) else None)
 
     def lay_out(self) -> None:

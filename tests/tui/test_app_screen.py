@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from textual import events
 from textual.command import CommandPalette
@@ -10,6 +12,7 @@ from textual.widgets._toast import Toast
 from dspark_tui.actions import ACTIONS
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.run import Run
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.help import Help, KeyTable
@@ -136,6 +139,32 @@ async def test_panes_come_and_go_up_to_eight_and_keep_their_numbers(open_bench: 
         await bench.until(lambda: len(bench.workbench.session.panes) == 8)
         assert bench.workbench.session.active.number == 3
         assert [pane.id for pane in bench.workbench.grid.children][2] == "pane-3"
+
+
+async def test_what_is_sent_while_a_pane_s_connection_is_closing_goes_to_the_others(
+    open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, finish = asyncio.Event(), Run.finish
+
+    async def late(run: Run) -> None:
+        await gate.wait()
+        await finish(run)
+
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await bench.send("run on")
+        await bench.until(lambda: bench.turn(2).status is TurnStatus.RUNNING)
+        monkeypatch.setattr(Run, "finish", late)
+        closing = bench.conversation(2)
+        try:
+            await bench.press("escape", "2", "x", "enter")
+            bench.workbench.send("meanwhile")
+            assert bench.conversation(1).pending == ["meanwhile"]
+            assert [turn.prompt for turn in closing.turns] == ["run on"]
+            await bench.press("plus")
+            assert bench.conversation(2) is not closing
+        finally:
+            gate.set()
+        await bench.until(lambda: closing.turns[-1].status is TurnStatus.STOPPED)
 
 
 async def test_closing_a_busy_pane_asks_and_frees_its_slot(open_bench: OpenBench) -> None:
