@@ -62,17 +62,24 @@ async def hand_over(app: App[object], command: Sequence[str]) -> None:
     name = Path(command[0]).name
     try:
         with app.batch_update(), app.suspend(), _interrupts_ignored():
-            process = await asyncio.create_subprocess_exec(*command)
-            code = await process.wait()
+            failure = await _failure(command)
     except SuspendNotSupported:
         raise HandoverError(f"this terminal can't be handed to {name}") from None
-    except OSError as error:
-        raise HandoverError(f"{name} can't be started: {error.strerror}") from None
     finally:
         app.refresh(repaint=True, layout=True)
-    if code:
-        log.warning("it ended with %s: %s", code, shlex.join(command))
-        raise HandoverError(f"{name} ended with {code}")
+    if failure:
+        log.warning("it %s: %s", failure, shlex.join(command))
+        raise HandoverError(f"{name} {failure}")
+
+
+async def _failure(command: Sequence[str]) -> str:
+    """Run it to its end; what went wrong, "" if nothing. An error would leave the app suspended."""
+    try:
+        process = await asyncio.create_subprocess_exec(*command)
+    except OSError as error:
+        return f"can't be started: {error.strerror}"
+    code = await process.wait()
+    return f"ended with {code}" if code else ""
 
 
 @contextmanager

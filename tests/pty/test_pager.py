@@ -102,6 +102,21 @@ def test_a_pager_that_fails_is_one_line(terminal: Start, pager: Callable[[int], 
     run.until_shown("hello")
 
 
+def test_a_pager_that_can_t_be_started_gives_the_terminal_back(
+    terminal: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    no_program = tmp_path / "no-program"
+    no_program.write_bytes(b"\x7fELF and no more")
+    no_program.chmod(0o755)
+    monkeypatch.setenv("PAGER", str(no_program))
+    run = terminal(engine="--rate 200 --tokens 10")
+    answered(run)
+    run.send("o")
+    run.until_shown("no-program can't be started")
+    run.send("ihello")
+    run.until(lambda: run.composer == ["hello"])
+
+
 @pytest.mark.parametrize(
     ("setting", "words"), [("no-such-pager -x", "$PAGER names no-such-pager"), ("", "no pager: ")]
 )
