@@ -73,6 +73,11 @@ def forward(widget: Widget, key: events.Key) -> None:
     widget._forward_event(key.copy())
 
 
+def was_taken(event: events.Event) -> bool:
+    """Did a widget keep it from those it is in?"""
+    return event._stop_propagation
+
+
 def retitle_bottom(widget: Widget, title: Content) -> None:
     """Give a widget's lower border a title of one line, and repaint only that border.
 

@@ -82,16 +82,18 @@ class ThemedApp(App[None]):
         target = (self.focused or self.screen) if typed and self.screen_stack else None
         await super().on_event(event)
         if target is not None:
-            await self._passed_on(target)
+            await self._passed_on(event, target)
 
-    async def _passed_on(self, target: Widget) -> None:
-        """Wait until a key given to the widget was taken, or has come back up here."""
+    async def _passed_on(self, event: events.Event, target: Widget) -> None:
+        """Wait until what was given to the widget was taken, or has come back up here."""
         with suppress(TimeoutError):
             async with asyncio.timeout(KEY_PATIENCE):
                 for node in target.ancestors_with_self:
                     handled = asyncio.Event()
                     if node is not self and node.call_later(handled.set):
                         await handled.wait()
+                    if textual_private.was_taken(event):
+                        return
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
