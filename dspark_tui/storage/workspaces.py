@@ -86,6 +86,8 @@ class Workspaces:
             return None
         stored = self.saver.now(lambda store: store.load(id))
         if stored is None:
+            if lock is not None:
+                lock.release()
             return None
         self._hold(lock)
         session, view = restored(stored)
