@@ -288,9 +288,9 @@ class Loop:
         else:
             self._reader.remove(row)
             self._batch.leave(row)
-            if self._speculation is not None:
-                self._speculation.leave(row)
             self._scheduler.release(row.request.id)
+        if self._speculation is not None:
+            self._speculation.leave(row)
         del self._rows[row.request.id]
         self._forget(row.request.id)
         now = self._clock.now()

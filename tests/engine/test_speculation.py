@@ -146,6 +146,22 @@ def test_a_rest_ends_whether_or_not_steps_overlap(
     assert len(asked) > 3
 
 
+def test_nothing_is_kept_of_a_row_that_ends_in_the_queue_it_was_put_back_into(
+    speculate: Speculate, family: Family
+) -> None:
+    drafter = NgramDrafter()
+    speculate(drafter, 4)
+    stepped = Stepped(family("llama"), slots=1)
+    row = stepped.ask(PROMPT, 60)
+    stepped.turn(5)
+    assert drafter._texts
+    stepped.loop._settle()
+    stepped.loop._put_back(row)
+    stepped.loop.cancel(row.request.id)
+    assert row.finished
+    assert not drafter._texts
+
+
 def test_wrong_drafts_do_not_pile_up_what_a_state_has_to_read_again(
     monkeypatch: pytest.MonkeyPatch, speculate: Speculate, family: Family
 ) -> None:
