@@ -9,7 +9,6 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.live import Aggregate
@@ -21,6 +20,7 @@ from dspark_tui.engines.engines import Engines
 from dspark_tui.screens.broadcast_table import CSV_COLUMNS, csv_rows, table
 from dspark_tui.screens.csv_export import export
 from dspark_tui.text.foreign import drawable
+from dspark_tui.widgets.line import Line
 
 PERIOD = 0.25
 
@@ -42,11 +42,11 @@ class BroadcastFigures(ModalScreen[None]):
         self._broadcasts, self._session, self._engines = broadcasts, session, engines
         self._glyphs = glyphs
         self._place = len(broadcasts) - 1
-        self._prompt = Static(id="prompt", markup=False)
-        self._table = Static(id="table", markup=False)
-        self._total = Static(id="total", markup=False)
-        self._verdict = Static(id="verdict", markup=False)
-        self._votes = Static(id="votes", markup=False)
+        self._prompt = Line(id="prompt")
+        self._table = Line(id="table")
+        self._total = Line(id="total")
+        self._verdict = Line(id="verdict")
+        self._votes = Line(id="votes")
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="sheet") as sheet:

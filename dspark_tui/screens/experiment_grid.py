@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.parts import grouped
@@ -25,6 +25,7 @@ from dspark_tui.widgets.fields import LineBox
 from dspark_tui.widgets.grid_view import GridView
 from dspark_tui.widgets.key_lines import KeyLines
 from dspark_tui.widgets.keys import act_on_key
+from dspark_tui.widgets.line import Line
 
 LOOK_PERIOD = 0.2
 """Seconds between two looks at the cells and at the engine."""
@@ -94,9 +95,9 @@ class ExperimentGrid(Screen[bool]):
         self._drawn = -1
 
     def compose(self) -> ComposeResult:
-        yield Static(id="heading", markup=False)
+        yield Line(id="heading")
         yield self._grid
-        yield Static(id="detail", markup=False)
+        yield Line(id="detail")
         yield FilterLine(id="filter", compact=True, placeholder="in the answer or its inputs")
         yield self._panel
         yield self._keys
@@ -132,7 +133,7 @@ class ExperimentGrid(Screen[bool]):
         if board.version != self._drawn or self._trial.running:
             self._drawn = board.version
             self._grid.show()
-        self._write("heading", self._heading())
+        self.query_one("#heading", Line).update(drawable(self._heading()))
         self._keys.show(self._bar)
         self._panel.show(self._link.live, self._link.now())
 
@@ -179,13 +180,7 @@ class ExperimentGrid(Screen[bool]):
         grid.border_title = drawable("   ".join(seen))
         grid.border_subtitle = grid.columns_in_sight
         entry = grid.entry
-        self._write("detail", _detail(entry) if entry else "")
-
-    def _write(self, id: str, text: str) -> None:
-        """Have a line say something; nothing is laid out anew while it stays the same."""
-        line, text = self.query_one(f"#{id}", Static), drawable(text)
-        if line.content != text:
-            line.update(text)
+        self.query_one("#detail", Line).update(drawable(_detail(entry)) if entry else "")
 
     def _see(self, **changes: object) -> None:
         self._grid.show(replace(self._grid.view, **changes))  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from dspark_tui.screens.repeat_table import (
 )
 from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.line import Line
 from dspark_tui.widgets.transcript import Transcript
 
 PERIOD = 0.25
@@ -62,8 +63,8 @@ class Repeat(ModalScreen[None]):
         self._shown: dict[int, Group] = {}  # by their places in the list
         self._reading: str | None = None
         self._drawn: tuple[int, int] | None = None
-        self._plan = Static(id="plan", markup=False)
-        self._state = Static(id="state", markup=False)
+        self._plan = Line(id="plan")
+        self._state = Line(id="state")
         self._list = OptionList(compact=True)
         self._answer = Transcript(glyphs=glyphs)
         self._panel = BatchPanel(glyphs=glyphs)

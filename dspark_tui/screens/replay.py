@@ -17,6 +17,7 @@ from dspark_tui.batch.parts import grouped
 from dspark_tui.batch.player import Player
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.key_lines import KeyLines
+from dspark_tui.widgets.line import Line
 
 FRAME_PERIOD = 0.1
 STEPS = 50
@@ -56,8 +57,8 @@ class Replay(Screen[None]):
         super().__init__()
         self._heading, self._player, self._bursts, self._glyphs = title, player, bursts, glyphs
         self._panel = BatchPanel(glyphs=glyphs)
-        self._position = Static(id="position", markup=False)
-        self._verdict = Static(id="verdict", markup=False)
+        self._position = Line(id="position")
+        self._verdict = Line(id="verdict")
         self._shown: tuple[object, ...] = ()
         self._latest = 0.0
 
