@@ -11,8 +11,8 @@ from typing import Any
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.conversation.pastes import COLLAPSE_OVER
 from dspark_tui.conversation.session import MAX_PANES
-from dspark_tui.engines.drafting import Drafting
 from dspark_tui.engines.entries import NAME, EngineEntry, engine_problem, read_entry
+from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.setting import (
     PRECISIONS,
@@ -33,17 +33,10 @@ PANELS = ("auto", "off", "small", "medium", "large", "full")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a person can set. "" means the default: the embedded model, a worker of our own, …"""
+class Settings(WorkerSettings):
+    """What a person can set, with the usual engine's own. "" means the default: a worker of our
+    own, the theme chosen last, …"""
 
-    model: str = ""
-    max_batch: int = 8
-    precision: str = "auto"
-    speculate: str = Speculate.OFF
-    drafter: str = ""
-    drafter_bits: int = 0
-    confidence: float = 0.0
-    max_draft: int = 0
     attach: str = ""
     theme: str = ""
     ascii: bool = False
@@ -54,12 +47,6 @@ class Settings:
     keys: Keymap = field(default_factory=Keymap)
     engines: dict[str, EngineEntry] = field(default_factory=dict)
     api_key: str | None = None  # of the server in `attach`; never from the file
-
-    @property
-    def drafting(self) -> Drafting:
-        return Drafting(
-            self.speculate, self.drafter, self.drafter_bits, self.confidence, self.max_draft
-        )
 
 
 @dataclass(slots=True)

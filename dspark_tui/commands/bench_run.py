@@ -15,6 +15,7 @@ from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_record import recorded
 from dspark_tui.commands.bench_worker import WorkerError, local_worker
 from dspark_tui.engines.worker import engine_command
+from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.paths import Paths
 from engine.proof.endpoint import Endpoint, UnusableServerError, reached
 from engine.proof.notes import Circumstances
@@ -80,9 +81,9 @@ async def endpoint(order: Order, progress: Progress) -> AsyncIterator[Endpoint]:
 async def _worker(order: Order, progress: Progress) -> AsyncIterator[Order]:
     """The order, addressed to a worker that was started for it."""
     log = Paths.of_user().engine_log
-    command = engine_command(order.model, order.max_batch, order.precision, log)
+    settings = WorkerSettings(order.model, order.max_batch, order.precision)
     try:
-        async with local_worker(command, progress.stage) as socket:
+        async with local_worker(engine_command(settings, log), progress.stage) as socket:
             yield order.at(socket)
     except WorkerError as error:
         raise BenchError(str(error)) from None

@@ -29,10 +29,7 @@ def place_of(name: str, settings: Settings, paths: Paths) -> Place:
         return _place_of_entry(name, settings, paths)
     if settings.attach:
         return Server(Address.parse(settings.attach), settings.api_key)
-    return engine_command(
-        *(settings.model, settings.max_batch, settings.precision, paths.engine_log),
-        drafting=settings.drafting,
-    )
+    return engine_command(settings, paths.engine_log)
 
 
 def _place_of_entry(name: str, settings: Settings, paths: Paths) -> Place:
@@ -42,10 +39,7 @@ def _place_of_entry(name: str, settings: Settings, paths: Paths) -> Place:
     if entry.url:
         address = Address.parse(entry.url)
         return Server(address, _api_key(name, entry), entry.model or None, entry.headers)
-    log = paths.engine_log.with_name(f"engine-{name}.log")
-    return engine_command(
-        entry.model, entry.max_batch, entry.precision, log, drafting=entry.drafting
-    )
+    return engine_command(entry, paths.engine_log.with_name(f"engine-{name}.log"))
 
 
 def _api_key(name: str, entry: EngineEntry) -> str | None:

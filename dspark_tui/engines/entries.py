@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
 from dspark_tui.engines.address import Address
-from dspark_tui.engines.drafting import Drafting
+from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.setting import (
     PRECISIONS,
     Setting,
@@ -24,30 +24,16 @@ from engine.speculate import Speculate
 
 
 @dataclass(frozen=True, slots=True)
-class EngineEntry:
+class EngineEntry(WorkerSettings):
     """A worker of our own for `model`; with `url`, a server elsewhere.
 
     api_key_env: the environment variable that holds the server's key. model: of a server, the one
     to name in requests, "" for the first it lists.
     """
 
-    model: str = ""
-    max_batch: int = 8
-    precision: str = "auto"
-    speculate: str = Speculate.OFF
-    drafter: str = ""
-    drafter_bits: int = 0
-    confidence: float = 0.0
-    max_draft: int = 0
     url: str = ""
     api_key_env: str = ""
     headers: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def drafting(self) -> Drafting:
-        return Drafting(
-            self.speculate, self.drafter, self.drafter_bits, self.confidence, self.max_draft
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +46,7 @@ class EntryProblem:
 
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-OF_WORKERS = (
-    *("max_batch", "precision"),
-    *("speculate", "drafter", "drafter_bits", "confidence", "max_draft"),
-)
+OF_WORKERS = {setting.name for setting in fields(WorkerSettings)} - {"model"}
 OF_SERVERS = ("api_key_env", "headers")
 
 

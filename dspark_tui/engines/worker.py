@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from dspark_tui.engines.drafting import Drafting
+from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.private_folder import PrivateFolder, remove_abandoned
 
 log = logging.getLogger(__name__)
@@ -27,22 +27,19 @@ EXIT_GRACE = 3.0
 REFUSALS = (1, 2)
 """Exit codes by which a worker says it can't run as asked: starting it again would not help."""
 
-PLAIN = Drafting()
 Command = Callable[[Path], list[str]]
 """The worker's command line for a socket path."""
 
 
-def engine_command(
-    model: str, max_batch: int, precision: str, log_file: Path, drafting: Drafting = PLAIN
-) -> Command:
-    """`python -m engine` as the workbench runs it. model "" is the embedded one."""
+def engine_command(settings: WorkerSettings, log_file: Path) -> Command:
+    """`python -m engine` as the workbench runs it."""
 
     def command(socket: Path) -> list[str]:
         # -P keeps a folder named "engine" in the current directory from being imported instead
         line = [sys.executable, "-P", "-m", "engine", "--socket", str(socket), "--parent-pipe"]
-        line += ["--max-batch", str(max_batch), "--precision", precision, "--log", str(log_file)]
-        line += drafting.options
-        return [*line, "--model", model] if model else line
+        line += ["--max-batch", str(settings.max_batch), "--precision", settings.precision]
+        line += ["--log", str(log_file), *settings.drafting_options]
+        return [*line, "--model", settings.model] if settings.model else line
 
     return command
 

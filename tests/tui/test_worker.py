@@ -17,6 +17,7 @@ from dspark_tui.engines.worker import (
     WorkerState,
     engine_command,
 )
+from dspark_tui.engines.worker_settings import WorkerSettings
 
 Supervise = Callable[[Command], Worker]
 
@@ -126,11 +127,13 @@ async def test_a_program_that_is_not_there_is_a_reason_too(
 
 
 def test_the_worker_s_command_line(tmp_path: Path) -> None:
-    line = engine_command("org/model", 4, "fp32", tmp_path / "e.log")(tmp_path / "s")
+    line = engine_command(WorkerSettings("org/model", 4, "fp32"), tmp_path / "e.log")(
+        tmp_path / "s"
+    )
     assert line[1:4] == ["-P", "-m", "engine"]
     assert "--parent-pipe" in line
     assert line[line.index("--model") + 1] == "org/model"
-    assert "--model" not in engine_command("", 8, "auto", tmp_path / "e.log")(tmp_path / "s")
+    assert "--model" not in engine_command(WorkerSettings(), tmp_path / "e.log")(tmp_path / "s")
 
 
 async def test_closing_while_the_process_is_being_started_neither_hangs_nor_leaks(

@@ -188,12 +188,12 @@ def test_speculation_can_be_asked_for_on_the_command_line() -> None:
     loaded = config.Loaded()
     words = ["--speculate", "ngram", "--max-draft", "6"]
     cli.apply_arguments(loaded, cli.build_parser().parse_args(words))
-    assert loaded.settings.drafting.options == ["--speculate", "ngram", "--max-draft", "6"]
+    assert loaded.settings.drafting_options == ["--speculate", "ngram", "--max-draft", "6"]
     cli.apply_arguments(loaded, cli.build_parser().parse_args(["--max-draft", "auto"]))
-    assert loaded.settings.drafting.options == ["--speculate", "ngram"]
+    assert loaded.settings.drafting_options == ["--speculate", "ngram"]
     words = ["--drafter-bits", "4", "--confidence", "0.5"]
     cli.apply_arguments(loaded, cli.build_parser().parse_args(words))
-    assert loaded.settings.drafting.options == ["--speculate", "ngram", *words]
+    assert loaded.settings.drafting_options == ["--speculate", "ngram", *words]
     for wrong in (["--max-draft", "0"], ["--drafter-bits", "3"], ["--confidence", "nan"]):
         with pytest.raises(SystemExit):
             cli.build_parser().parse_args(wrong)

@@ -10,7 +10,6 @@ from dspark_tui import cli, config
 from dspark_tui.actions import ACTIONS, Context
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import FIELDS, PaneParams
-from dspark_tui.engines.drafting import Drafting
 from dspark_tui.paths import Paths
 from dspark_tui.state import UiState
 
@@ -59,7 +58,8 @@ def test_a_full_file(file: Path) -> None:
     assert loaded.problems == []
     settings = loaded.settings
     assert (settings.model, settings.max_batch, settings.ascii) == ("org/name", 4, True)
-    assert settings.drafting == Drafting("dspark", "org/drafter", 4, 1)
+    assert (settings.speculate, settings.drafter) == ("dspark", "org/drafter")
+    assert (settings.drafter_bits, settings.confidence, settings.max_draft) == (4, 1, 0)
     assert settings.panes == (
         PaneParams(name="cold", temperature=0, max_tokens=100),
         PaneParams(name="hot", temperature=1.5, max_tokens=100, seed=7),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui.engines.drafting import Drafting
+from dspark_tui.engines.worker_settings import WorkerSettings
 from engine.drafters.base import NONE, Draft
 from engine.drafters.cost import CostsByDepth, VerifyCosts, choose
 from engine.drafters.estimate import Estimate, Promises
@@ -224,9 +224,10 @@ def test_what_is_measured_is_kept_unless_the_machine_was_busy(
 
 
 def test_settings_become_the_workers_command_line() -> None:
-    assert Drafting().options == []
-    assert Drafting("auto").options == ["--speculate", "auto"]
-    assert Drafting("dspark", "some/where", 8, 0.25, 4).options == [
+    assert WorkerSettings().drafting_options == []
+    assert WorkerSettings(speculate="auto").drafting_options == ["--speculate", "auto"]
+    settings = WorkerSettings("some-model", 2, "fp32", "dspark", "some/where", 8, 0.25, 4)
+    assert settings.drafting_options == [
         *("--speculate", "dspark"),
         *("--drafter", "some/where"),
         *("--drafter-bits", "8"),

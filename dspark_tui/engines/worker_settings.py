@@ -1,4 +1,4 @@
-"""How a worker of our own guesses tokens ahead, as settings say it."""
+"""What a worker of our own serves, and how."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from engine.speculate import Speculate
 
 
 @dataclass(frozen=True, slots=True)
-class Drafting:
-    """drafter: folder or hub id, "" for the one that is known. drafter_bits: 0 for as it is stored.
-    confidence: of each guess, the least. max_draft: 0 for as many as pay."""
+class WorkerSettings:
+    """model: "" for the embedded one. drafter: folder or hub id, "" for the one that is known.
+    drafter_bits: 0 for as it is stored. confidence: of each guess, the least. max_draft: 0 for as
+    many as pay."""
 
+    model: str = ""
+    max_batch: int = 8
+    precision: str = "auto"
     speculate: str = Speculate.OFF
     drafter: str = ""
     drafter_bits: int = 0
@@ -19,8 +23,8 @@ class Drafting:
     max_draft: int = 0
 
     @property
-    def options(self) -> list[str]:
-        """What the worker's command line says of it."""
+    def drafting_options(self) -> list[str]:
+        """What the worker's command line says of guessing tokens ahead."""
         if self.speculate == Speculate.OFF:
             return []
         said = {
