@@ -69,10 +69,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser(arguments).parse_args(arguments)
         if args.command:
-            return int(args.run(args))
-        return check_config() if args.check_config else run_workbench(args)
+            code = int(args.run(args))
+        else:
+            code = check_config() if args.check_config else run_workbench(args)
+        sys.stdout.flush()  # here, where a pipe that nobody reads is no fault of ours
+        return code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # who reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         paths = Paths.of_user()
         start_log(paths)

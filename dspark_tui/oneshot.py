@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
@@ -80,7 +79,10 @@ class Pane:
 
 
 def run(order: Order) -> int:
-    """Exit code: 0 all panes answered, 1 not all, with the reasons on stderr."""
+    """Exit code: 0 all panes answered, 1 not all, with the reasons on stderr.
+
+    Raises BrokenPipeError when nobody reads any more.
+    """
     panes = [
         Pane(number, params, opening(params.system))
         for number, params in enumerate(order.settings.panes, 1)
@@ -93,9 +95,6 @@ def run(order: Order) -> int:
         asyncio.run(_once(order, panes))
     except HeadlessError as error:
         say(f"dspark-tui: {error}")
-        return FAILED
-    except BrokenPipeError:  # who reads has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return FAILED if any(pane.answer.problem for pane in panes) else DONE
 
