@@ -55,13 +55,15 @@ def leading(model: LoadedModel, settings: EngineSettings, told: Told) -> Leading
     return LeadingLoop(model, settings, bus, lambda _: None, cast(Ranks, told))
 
 
-@pytest.fixture(params=["llama", "qwen3_next"])
+@pytest.fixture
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> LoadedModel:
     alone = load(tiny_family(tmp_path, request.param), request.param)
     return replace(alone, agreed=lambda tokens: tokens)
 
 
-@pytest.mark.parametrize("max_draft", [None, 4])
+@pytest.mark.parametrize(
+    ("model", "max_draft"), [("llama", None), ("qwen3_next", 4)], indirect=["model"]
+)
 def test_a_rank_repeats_cancels_pauses_drafts_and_rows_put_back(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch, max_draft: int | None
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_rank_repeats_cancels_pauses_drafts_and_rows_put_back(
     assert record.place == len(told.messages)
 
 
+@pytest.mark.parametrize("model", ["llama"], indirect=True)
 def test_a_rank_that_does_something_else_says_so(model: LoadedModel) -> None:
     told = Told()
     loop = leading(model, EngineSettings(SLOTS), told)
