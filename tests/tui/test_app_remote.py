@@ -16,6 +16,15 @@ from tests.tui.foreign_server import VLLM, ForeignServer
 from tests.tui.test_app_engines import on, panel_title, status
 
 ENDLESS = 10**6
+CALM = 0.05
+"""Seconds between words; faster, and each key a test presses waits in vain for a quiet moment."""
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server reveals is looked at all the time, so that no test waits for it."""
+    for period in ("LOOK_PERIOD", "QUIET_PERIOD"):
+        monkeypatch.setattr(f"dspark_tui.engines.link.{period}", 0.05)
 
 
 def panel(bench: Bench) -> str:
@@ -45,7 +54,7 @@ async def test_a_burst_elsewhere_is_timed_and_judged_by_our_stopwatch(
 
 
 async def test_vllm_s_metrics_are_read(open_bench: OpenBench, serve) -> None:  # type: ignore[no-untyped-def]
-    server = ForeignServer(ENDLESS, metrics=VLLM)
+    server = ForeignServer(ENDLESS, CALM, metrics=VLLM)
     async with serve(server.app()) as url, open_bench(place=url) as bench:
         await bench.until(lambda: bench.link.ready.is_set())
         await bench.send("hello")
@@ -56,7 +65,7 @@ async def test_vllm_s_metrics_are_read(open_bench: OpenBench, serve) -> None:  #
 
 
 async def test_llama_cpp_s_slots_are_drawn(open_bench: OpenBench, serve) -> None:  # type: ignore[no-untyped-def]
-    server = ForeignServer(ENDLESS, slots=4)
+    server = ForeignServer(ENDLESS, CALM, slots=4)
     async with serve(server.app()) as url, open_bench(place=url) as bench:
         await bench.until(lambda: bench.link.live.engine.load == Load(0.0, "/slots", 4, 0))
         await bench.send("hello")
@@ -72,7 +81,7 @@ async def test_a_server_that_reveals_nothing_is_not_asked_again(
     server = ForeignServer()
     async with serve(server.app()) as url, open_bench(place=url) as bench:
         await bench.until(lambda: "/metrics" in server.paths)
-        await asyncio.sleep(1.5)
+        await bench.pilot.pause(0.3)
         assert server.paths.count("/metrics") == 1
 
 
@@ -96,7 +105,7 @@ async def test_an_entry_s_model_key_and_headers_travel(
 async def test_what_another_server_does_not_offer_is_refused_in_words(
     open_bench: OpenBench, serve
 ) -> None:  # type: ignore[no-untyped-def]
-    server = ForeignServer(ENDLESS)
+    server = ForeignServer(ENDLESS, CALM)
     async with serve(server.app()) as url, open_bench(place=url) as bench:
         await bench.until(lambda: bench.link.ready.is_set())
         await bench.press("escape", "P")
@@ -136,7 +145,7 @@ class Restartable:
 async def test_a_server_that_goes_is_said_to_be_lost_and_used_again_once_it_is_back(
     open_bench: OpenBench,
 ) -> None:
-    async with Restartable(ForeignServer(ENDLESS, slots=2).app()) as port:
+    async with Restartable(ForeignServer(ENDLESS, CALM, slots=2).app()) as port:
         opening = open_bench(place=f"http://127.0.0.1:{port}", settings=panes(1))
         bench = await opening.__aenter__()
         await bench.send("hello")
