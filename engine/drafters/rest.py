@@ -25,8 +25,8 @@ class Rest:
 
     def weigh(self, choice: Choice, spent: float) -> None:
         """It proposed what led to this choice. spent: the time it took, in plain forwards."""
-        seconds = choice.gain / choice.speed + spent
-        self._worth.add(choice.gain / seconds / choice.plain)
+        forwards = choice.gain / choice.speed + spent
+        self._worth.add(choice.gain / forwards / choice.plain)
         self._tries -= 1
         if self._tries <= 0 and self._worth.value < 1 / MARGIN:
             self._steps = STEPS
