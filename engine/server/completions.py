@@ -18,7 +18,12 @@ from engine.server.generation import Generation
 from engine.server.scores import joined, legacy_logprobs
 from engine.server.source import source_of
 from engine.server.sse import DONE, EventStream, frame
-from engine.server.translate import choices, generation_request, refuse_unsupported
+from engine.server.translate import (
+    choices,
+    generation_request,
+    refuse_unknown,
+    refuse_unsupported,
+)
 from engine.server.wire_completions import (
     Completion,
     CompletionChoice,
@@ -99,9 +104,7 @@ def _tokens(prompt: str | list[int], tokenizer: Tokenizer) -> list[int]:
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
     if not ids:
         raise ApiError(400, "A prompt is empty.", param="prompt", code="missing_value")
-    if max(ids) >= tokenizer.vocab_size:
-        text = f"prompt: {max(ids)} is no token; ids run from 0 to {tokenizer.vocab_size - 1}."
-        raise ApiError(400, text, param="prompt", code="invalid_value")
+    refuse_unknown(ids, tokenizer.vocab_size, "prompt")
     return ids
 
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from engine.engine import Engine
 from engine.server.answer import loaded
 from engine.server.errors import ApiError
-from engine.server.translate import chat_prompt
+from engine.server.translate import chat_prompt, refuse_unknown
 from engine.server.wire import ChatRequest, Message
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ async def tokenize(body: TokenizeRequest, http: Request) -> Response:
 @router.post("/detokenize")
 async def detokenize(body: DetokenizeRequest, http: Request) -> dict[str, str]:
     tokenizer = loaded(http.app.state.engine).tokenizer
-    largest = max(body.tokens, default=0)
-    if largest >= tokenizer.vocab_size:
-        text = f"tokens: {largest} is none; ids run from 0 to {tokenizer.vocab_size - 1}."
-        raise ApiError(400, text, param="tokens", code="invalid_value")
+    refuse_unknown(body.tokens, tokenizer.vocab_size, "tokens")
     text = await run_in_threadpool(tokenizer.decode, body.tokens, special=True)
     return {"content": text, "prompt": text}
 

@@ -201,6 +201,14 @@ def refuse_unsupported(body: SamplingRequest) -> None:
             )
 
 
+def refuse_unknown(ids: Sequence[int], vocab_size: int, param: str) -> None:
+    """Raises ApiError for an id beyond the vocabulary."""
+    largest = max(ids, default=0)
+    if largest >= vocab_size:
+        text = f"{param}: {largest} is no token; ids run from 0 to {vocab_size - 1}."
+        raise ApiError(400, text, param=param, code="invalid_value")
+
+
 def _tools(body: ChatRequest) -> list[dict[str, Any]]:
     """The tools the model is told of, in OpenAI's form."""
     if body.tool_choice == "none":
