@@ -194,6 +194,11 @@ def slow(**changes: object) -> Script:
     return Script(**{"rate": 20.0, **changes})  # type: ignore[arg-type]
 
 
+def calm(**changes: object) -> Script:
+    """An engine at work between whose tokens a pressed key finds its quiet moment at once."""
+    return Script(**{"rate": 5.0, **changes})  # type: ignore[arg-type]
+
+
 def panes(count: int = 2, **params: Any) -> Settings:
     """Panes with short answers, unless the parameters say otherwise."""
     return Settings(panes=(PaneParams(**{"max_tokens": 20, **params}),) * count)

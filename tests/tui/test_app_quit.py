@@ -8,7 +8,7 @@ import pytest
 
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.quitting import QuitQuestion
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, slow
 from tests.tui.experiments import Experimenter, write_experiment
 from tests.tui.sheets import shown
 
@@ -27,7 +27,7 @@ def question(bench: Bench) -> str:
 async def test_on_every_screen_it_is_asked_and_esc_goes_back_there(
     open_bench: OpenBench, keys: str
 ) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await answering(bench)
         await bench.press(keys)
         before = bench.app.screen
@@ -40,7 +40,7 @@ async def test_on_every_screen_it_is_asked_and_esc_goes_back_there(
 
 
 async def test_another_question_is_not_taken_for_this_one(open_bench: OpenBench) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await answering(bench)
         await bench.press("x")
         assert isinstance(bench.app.screen, Confirm)
