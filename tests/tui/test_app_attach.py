@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.engines import client
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, fast, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast, panes, slow
 from tests.tui.scripted_engine import ScriptedServer
 from tests.tui.test_app_engines import status
 
@@ -23,7 +23,7 @@ def labels(bench: Bench) -> list[str]:
 async def test_two_workbenches_see_each_other_s_requests_and_pauses(
     open_bench: OpenBench, tmp_path: Path
 ) -> None:
-    with ScriptedServer(slow(), tmp_path / "shared.sock") as server:
+    with ScriptedServer(calm(), tmp_path / "shared.sock") as server:
         another = panes(1, name="other", max_tokens=100_000)
         async with (
             open_bench(place=server.url, settings=ENDLESS) as one,

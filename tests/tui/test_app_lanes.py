@@ -18,7 +18,7 @@ from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.key_bar import KeyBar
 from engine.events import Capability, Phase
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes, slow
 from tests.tui.stage import lines
 from tests.tui.test_app_engines import panel_title, status
 
@@ -51,7 +51,7 @@ def bar(bench: Bench) -> str:
 
 
 async def test_an_agent_s_request_is_named_chosen_and_cancelled(open_bench: OpenBench) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.until(lambda: bench.link.ready.is_set())
         await bench.send("hello")
         await bench.until(lambda: len(labels(bench)) == 2)

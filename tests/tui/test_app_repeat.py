@@ -12,7 +12,7 @@ from dspark_tui.paths import Paths
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.repeat import Repeat
 from dspark_tui.storage.export import messages_text
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes, slow
 from tests.tui.sheets import asked, hint, listed, shown
 
 SECRET = "xylophone-heist-4711"
@@ -156,7 +156,7 @@ def database(paths: Paths) -> list[Path]:
 async def test_quitting_asks_once_while_a_prompt_is_repeated_and_what_came_is_kept(
     open_bench: OpenBench,
 ) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.type("run on")
         await bench.press("ctrl+t", "escape", "K", "enter")
         turns = bench.conversation(1).starts
@@ -176,7 +176,7 @@ async def test_quitting_asks_once_while_a_prompt_is_repeated_and_what_came_is_ke
 
 
 async def test_panes_that_are_answering_are_not_repeated(open_bench: OpenBench) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.send("run on")
         await bench.press("escape", "K")
         assert bench.app.screen is bench.workbench

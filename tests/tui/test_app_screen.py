@@ -23,7 +23,7 @@ from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.pane_grid import Layout, Plan, plan
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
 
 
 def visible(bench: Bench) -> list[int]:
@@ -150,7 +150,7 @@ async def test_what_is_sent_while_a_pane_s_connection_is_closing_goes_to_the_oth
         await gate.wait()
         await finish(run)
 
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.send("run on")
         await bench.until(lambda: bench.turn(2).status is TurnStatus.RUNNING)
         monkeypatch.setattr(Run, "finish", late)
@@ -168,7 +168,7 @@ async def test_what_is_sent_while_a_pane_s_connection_is_closing_goes_to_the_oth
 
 
 async def test_closing_a_busy_pane_asks_and_frees_its_slot(open_bench: OpenBench) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.send("run on")
         await bench.until(lambda: bench.turn(2).status is TurnStatus.RUNNING)
         await bench.press("escape", "2", "x")
@@ -370,7 +370,7 @@ async def test_the_palette_finds_and_runs_an_action(open_bench: OpenBench) -> No
 async def test_quitting_asks_once_while_panes_answer_and_a_second_ctrl_q_means_it(
     open_bench: OpenBench,
 ) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.send("run on")
         await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
         await bench.press("ctrl+q")

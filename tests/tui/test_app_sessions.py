@@ -8,7 +8,7 @@ from textual.widgets import OptionList
 from dspark_tui.paths import Paths
 from dspark_tui.screens.sessions import Sessions
 from dspark_tui.widgets.status_bar import StatusBar
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
 
 
 async def say(bench: Bench, prompt: str) -> None:
@@ -97,7 +97,7 @@ async def test_a_session_is_renamed_and_another_deleted_for_good(
 
 
 async def test_leaving_a_session_that_is_answering_asks_first(open_bench: OpenBench) -> None:
-    async with open_bench(slow(), settings=ENDLESS) as bench:
+    async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.send("run on")
         await bench.until(lambda: bench.turn(1).answer)
         turn, old = bench.turn(1), bench.workbench
