@@ -19,7 +19,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     scripted = [sys.executable, "-m", "tests.tui.scripted_engine", "--parent-pipe"]
     scripted += shlex.split(args.engine)
-    worker.engine_command = lambda *_, **__: lambda socket: [*scripted, "--socket", str(socket)]
+    worker.engine_command = lambda *_: lambda socket: [*scripted, "--socket", str(socket)]
     return cli.main(rest)
 
 
