@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sqlite3
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -102,7 +103,7 @@ class DsparkApp(ThemedApp):
 
     async def _painted(self) -> None:
         """The first frame is on screen: now the slow things may begin."""
-        notices = [*self._start.notices, self._workspaces.saver.problem]
+        notices = [*self._start.notices, self._workspaces.problem]
         if trouble := "\n".join(filter(None, notices)):
             self.notify(trouble, severity="warning", timeout=12)
         gc.collect()
@@ -126,17 +127,24 @@ class DsparkApp(ThemedApp):
             return
         await old.finish()
         old.keep()
-        if choice.workspace is None:
-            opened: Opened | None = self._new_session()
-        else:
-            opened = await asyncio.to_thread(self._workspaces.open, choice.workspace)
+        if opened := await self._open(choice.workspace):
+            self.workbench = self._workbench_for(opened)
+            self.workbench.trial = old.trial  # it goes on, whatever session is shown
+            await self.switch_screen(self.workbench)
+            self.workbench.show_turn(choice)
+
+    async def _open(self, workspace: int | None) -> Opened | None:
+        """A new session, or the one asked for; None once it is said why it can't be had."""
+        if workspace is None:
+            return self._new_session()
+        try:
+            opened = await asyncio.to_thread(self._workspaces.open, workspace)
+        except sqlite3.Error as error:
+            self.notify(f"that session can't be read: {error}", severity="error")
+            return None
         if opened is None:
             self.notify("that session is gone", severity="warning")
-            return
-        self.workbench = self._workbench_for(opened)
-        self.workbench.trial = old.trial  # it goes on, whatever session is shown
-        await self.switch_screen(self.workbench)
-        self.workbench.show_turn(choice)
+        return opened
 
     async def action_quit(self) -> None:
         """ctrl+q from anywhere."""

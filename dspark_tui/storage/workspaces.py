@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -56,14 +57,19 @@ class Opened:
 
 
 class Workspaces:
-    """Opens sessions, one at a time. saver: the store they are in."""
+    """Opens sessions, one at a time. saver: the store they are in. problem: what was wrong with the
+    store or its latest session, in one line, else ""."""
 
     def __init__(self, path: Path) -> None:
         self.saver = Saver(path)
+        self.problem = self.saver.problem
         self._locks = path.parent / "locks"
         self._lock: Lock | None = None
         if self.saver.writable:
-            self._end_abandoned()
+            try:
+                self._end_abandoned()
+            except sqlite3.Error:
+                log.warning("what a crash left can't be marked", exc_info=True)
 
     def begin(self, panes: Iterable[PaneParams], target: Target) -> Opened:
         """A new one; it gets a place on disk once something is said in it."""
@@ -73,21 +79,29 @@ class Workspaces:
         return self._opened(session, View(), Journal(self.saver, session, workspace))
 
     def latest(self) -> Opened | None:
-        """The one used last; None if there is none or another instance has it."""
-        id = self.saver.now(lambda store: store.latest())
-        return None if id is None else self.open(id)
+        """The one used last; None if there is none, another instance has it, or it is damaged."""
+        try:
+            id = self.saver.now(lambda store: store.latest())
+            return None if id is None else self.open(id)
+        except sqlite3.Error as error:
+            log.warning("the latest session can't be read", exc_info=True)
+            self.problem = f"the latest session can't be read and is left as it is: {error}"
+            return None
 
     def open(self, id: int) -> Opened | None:
         """The one with that id instead of the present one; None if another instance has it, or it
-        is gone."""
+        is gone. Raises sqlite3.Error where the file is damaged."""
         try:
             lock = self._lock_of(id)
         except BlockingIOError:
             return None
-        stored = self.saver.now(lambda store: store.load(id))
-        if stored is None:
-            if lock is not None:
+        stored = None
+        try:
+            stored = self.saver.now(lambda store: store.load(id))
+        finally:
+            if stored is None and lock is not None:
                 lock.release()
+        if stored is None:
             return None
         self._hold(lock)
         session, view = restored(stored)
@@ -119,7 +133,10 @@ class Workspaces:
         self._release()
 
     def _opened(self, session: Session, view: View, journal: Journal) -> Opened:
-        session.history = self.saver.now(lambda store: store.prompts())[-HISTORY_KEPT:]
+        try:
+            session.history = self.saver.now(lambda store: store.prompts())[-HISTORY_KEPT:]
+        except sqlite3.Error:
+            log.warning("earlier prompts can't be read", exc_info=True)
         return Opened(session, view, journal)
 
     def _lock_of(self, id: int) -> Lock | None:

@@ -13,10 +13,25 @@ from dspark_tui.paths import Paths
 from dspark_tui.widgets.status_bar import StatusBar
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, Requests, fast, panes, slow
 
+PAGE = 4096
+"""Bytes of SQLite's pages."""
+
 
 async def quit_bench(bench: Bench) -> None:
     await bench.press("ctrl+q")
     await bench.until(lambda: bench.app._exit)
+
+
+def damage(database: Path, text: bytes) -> None:
+    """Spoil every page of the file that has the text."""
+    content = bytearray(database.read_bytes())
+    place = content.find(text)
+    assert place >= 0
+    while place >= 0:
+        page = place - place % PAGE
+        content[page : page + PAGE] = b"\xff" * PAGE
+        place = content.find(text)
+    database.write_bytes(content)
 
 
 async def test_a_session_comes_back_as_it_was_left(open_bench: OpenBench) -> None:
@@ -206,6 +221,22 @@ async def test_where_nothing_can_be_written_it_runs_with_one_banner(
         (banner,) = bench.notices()
         assert banner.startswith("the log can't be written\n")
         assert "what is said now is not kept" in banner
+
+
+async def test_a_latest_session_that_is_damaged_is_said_and_another_begun(
+    open_bench: OpenBench, paths: Paths
+) -> None:
+    async with open_bench() as bench:
+        await bench.send("damaged " * 300)
+        await bench.until_idle()
+        await quit_bench(bench)
+    damage(paths.sessions, b"damaged " * 300)
+    async with open_bench() as bench:
+        await bench.until(lambda: any("can't be read" in notice for notice in bench.notices()))
+        assert not bench.conversation(1).turns
+        await bench.send("hello")
+        await bench.until_idle()
+        assert bench.turn(1).status is TurnStatus.DONE
 
 
 async def test_a_broken_file_is_one_line_and_moved_aside(
