@@ -30,6 +30,8 @@ async def local_worker(command: Command, on_stage: Callable[[str], None]) -> Asy
     worker = Worker(command, lambda _: None)
     worker.start()
     try:
+        if worker.socket is None:
+            raise WorkerError(worker.state.reason)
         client = EngineClient(Address.of_socket(worker.socket))
         try:
             await _loaded(client, lambda: worker.state, on_stage)

@@ -96,16 +96,20 @@ class EngineLink:
     async def start(self) -> None:
         if self.worker is not None:
             self.worker.start()
+        await self._connect()
+
+    async def _connect(self) -> None:
+        """Follow the engine, once there is a place where it can be found."""
         # httpx takes as long to import as Textual: the screen must not wait for it
         client = await asyncio.to_thread(_import_client)
         server = self._server
-        if server is None:
-            assert self.worker is not None
+        if server is None and self.worker is not None and self.worker.socket is not None:
             server = Server(Address.of_socket(self.worker.socket))
-        self._client = client.EngineClient(
-            server.address, server.api_key, model=server.model, headers=server.headers
-        )
-        self._follower = asyncio.create_task(self._watch(), name="events")
+        if server is not None and self._client is None:
+            self._client = client.EngineClient(
+                server.address, server.api_key, model=server.model, headers=server.headers
+            )
+            self._follower = asyncio.create_task(self._watch(), name="events")
 
     def restart(self) -> None:
         """Have the worker started afresh; elsewhere there is nothing of ours to restart.
@@ -113,7 +117,11 @@ class EngineLink:
         The link's own task does it, whatever becomes of the screen that asked, and one at a time.
         """
         if self.worker is not None and (self._restarting is None or self._restarting.done()):
-            self._restarting = asyncio.create_task(self.worker.restart(), name="restart")
+            self._restarting = asyncio.create_task(self._restart(self.worker), name="restart")
+
+    async def _restart(self, worker: Worker) -> None:
+        await worker.restart()
+        await self._connect()
 
     def revive(self) -> None:
         """Start it again if it has given up: something is about to be asked of it."""

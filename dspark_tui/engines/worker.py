@@ -74,17 +74,22 @@ class Worker:
         self._watch: asyncio.Task[None] | None = None
 
     @property
-    def socket(self) -> Path:
-        """Where it listens; only after `start`."""
-        assert self._folder is not None
-        return self._folder.socket
+    def socket(self) -> Path | None:
+        """Where it listens; None before `start`, and where there can be no folder for it."""
+        return self._folder.socket if self._folder is not None else None
 
     def start(self) -> None:
         """Begin to keep a worker running; returns at once."""
         if self._folder is None:
             remove_abandoned()
-            self._folder = PrivateFolder()
-        self._watch = asyncio.create_task(self._keep_running(), name="worker")
+            try:
+                self._folder = PrivateFolder()
+            except OSError as error:
+                why = f"no folder for the engine's socket: {error.strerror or error}; set TMPDIR"
+                self._set(WorkerState(WorkerPhase.FAILED, why))
+                return
+        keep = self._keep_running(self._folder.socket)
+        self._watch = asyncio.create_task(keep, name="worker")
 
     async def restart(self) -> None:
         """Stop the worker if it runs and start afresh, earlier deaths forgotten."""
@@ -112,9 +117,9 @@ class Worker:
             await _end(await self._spawning)
         self._spawning = None
 
-    async def _keep_running(self) -> None:
+    async def _keep_running(self, socket: Path) -> None:
         while True:
-            reason, refused = await self._run_once()
+            reason, refused = await self._run_once(socket)
             if refused or self._too_many_deaths():
                 if not refused:
                     reason = f"{reason}; {RESTART_LIMIT} restarts in a minute did not help"
@@ -123,11 +128,11 @@ class Worker:
             self._set(WorkerState(WorkerPhase.RESTARTING, reason))
             await asyncio.sleep(RESTART_DELAYS[min(len(self._deaths), len(RESTART_DELAYS)) - 1])
 
-    async def _run_once(self) -> tuple[str, bool]:
+    async def _run_once(self, socket: Path) -> tuple[str, bool]:
         """Run the worker to its end. Returns why it ended and whether a new start is pointless."""
-        self.socket.unlink(missing_ok=True)
+        socket.unlink(missing_ok=True)
         self._stderr.clear()
-        self._spawning = asyncio.create_task(_spawn(self._command(self.socket)))
+        self._spawning = asyncio.create_task(_spawn(self._command(socket)))
         try:
             # shielded: asyncio waits for ever when it is cancelled while it sets up the pipes
             process = await asyncio.shield(self._spawning)

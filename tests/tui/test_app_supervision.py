@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -117,6 +118,25 @@ async def test_a_load_failure_is_shown_in_one_line(open_bench: OpenBench) -> Non
     place = scripted("--load-seconds", "0.1", "--load-error", "the model needs 90 GB [/x]")
     async with open_bench(place=place) as bench:
         await bench.until(lambda: "the model needs 90 GB [/x]" in status(bench))
+
+
+async def test_without_a_folder_for_the_socket_it_says_so_and_a_key_tries_again(
+    open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dspark_tui.engines.worker.PrivateFolder", refuse)
+        async with open_bench(place=scripted()) as bench:
+            await bench.until(lambda: "Read-only file system; set TMPDIR" in status(bench))
+            patch.undo()
+            await bench.press("escape", "E")
+            await bench.until(lambda: bench.link.ready.is_set())
+            await bench.press("i")
+            await bench.send("hello")
+            await bench.until_idle()
+            assert bench.turn(1).status is TurnStatus.DONE
 
 
 async def test_leaving_takes_the_worker_and_its_folder_along(open_bench: OpenBench) -> None:
