@@ -4,70 +4,34 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import logging
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from dspark_tui import __version__, config, terminal
-from dspark_tui.conversation.params import PaneParams, ParamError, updated
-from dspark_tui.engines.address import Address
-from dspark_tui.engines.entries import engine_problem
+from dspark_tui import config, terminal
+from dspark_tui.arguments import COMMAND_LINE, apply_arguments, build_parser
+from dspark_tui.conversation.params import PaneParams
 from dspark_tui.paths import Paths, tilde
-from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS, share
 from dspark_tui.text.foreign import drawable
-from engine.speculate import DRAFTER_BITS, Speculate
 
 if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp
     from engine.proof.recording import Recorder
-
-COMMANDS = {
-    "serve": "run the engine as a server, without the workbench",
-    "bench": "find out by completion times whether a server batches",
-    "run": "run an experiment and write its results",
-    "models": "list, fetch and remove models",
-    "config": "show the settings in force and where each comes from",
-    "audit": "bytes per token, memory bandwidth, and how near decoding comes to the limit",
-    "doctor": "check everything a start depends on",
-    "replay": "play a recording of the engine's events",
-}
-"""Name and help of each module in `commands`; a module is imported only when its command runs."""
-
-COMMAND_LINE = "command line"
-
-FLAGS = (
-    *("model", "max_batch", "precision"),
-    *("speculate", "drafter", "drafter_bits", "confidence", "max_draft"),
-    *("attach", "theme", "ascii"),
-)
-"""Settings that have a flag of their own name."""
-
-SHORT = {"T": "temperature"}
-"""What --pane takes for a longer name."""
 
 GC_THRESHOLDS = (50_000, 20, 50)
 """Python's own make the collector walk all widgets so often that it is seen as stutter, and walk
 what is being imported several times over before the first frame."""
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; argparse alone prints its usage first, however long."""
-
-    def error(self, message: str) -> NoReturn:
-        line = drawable(" ".join(message.split()))
-        self.exit(2, f"dspark-tui: error: {line} ({self.prog} --help shows what there is)\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `dspark-tui`; returns the exit code. Never lets a traceback reach the terminal."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = build_parser(arguments).parse_args(arguments)
+        args = build_parser(words).parse_args(words)
         if args.command:
             code = int(args.run(args))
         else:
@@ -84,67 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         start_log(paths)
         logging.getLogger(__name__).critical("dspark-tui failed", exc_info=True)
         return failed(f"{type(error).__name__}: {error}", paths)
-
-
-def build_parser(arguments: Iterable[str] = ()) -> argparse.ArgumentParser:
-    """The parser; subcommands that `arguments` can't mean are present as a help line only."""
-    parser = Parser(
-        prog="dspark-tui",
-        description="Chat panes that share one continuous-batching engine you can watch at work.",
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument("--model", metavar="M", help="folder, .gguf file, hub id or known name")
-    parser.add_argument("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)")
-    parser.add_argument("--precision", choices=PRECISIONS, help="of the weights")
-    parser.add_argument("--speculate", choices=list(Speculate), help="guess tokens ahead")
-    parser.add_argument("--drafter", metavar="D", help="the model that guesses")
-    parser.add_argument(
-        "--drafter-bits", type=int, choices=DRAFTER_BITS, help="quantize that model at load"
-    )
-    parser.add_argument(
-        "--confidence",
-        type=likelihood,
-        metavar="P",
-        help="end guesses it finds less likely, 0 to 1",
-    )
-    parser.add_argument(
-        "--max-draft", type=draft_length, metavar="N|auto", help="tokens guessed at once"
-    )
-    parser.add_argument("--attach", metavar="URL", help="use a running server, by URL or socket")
-    parser.add_argument(
-        "--api-key", metavar="K", help="of that server; DSPARK_API_KEY keeps it out of sight"
-    )
-    parser.add_argument(
-        "--pane", action="append", nargs="+", metavar="K=V", default=[],
-        help="open a pane with these parameters, e.g. --pane name=cold temperature=0; repeatable",
-    )  # fmt: skip
-    parser.add_argument(
-        "-p", dest="prompt", metavar="TEXT", default="",
-        help="send this to all panes; - reads it from standard input",
-    )  # fmt: skip
-    parser.add_argument(
-        "--new", action="store_true",
-        help="begin a new session instead of the last one, as --pane and -p do",
-    )  # fmt: skip
-    parser.add_argument(
-        "--plain", action="store_true", help="no screen: answers as plain text, pane by pane"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="no screen: the answers and their times as JSON"
-    )
-    parser.add_argument("--theme", metavar="NAME")
-    parser.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII only")
-    parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="write the engine's events there, for replay"
-    )
-    parser.add_argument("--check-config", action="store_true", help="check config.toml and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, text in COMMANDS.items():
-        if name in arguments:
-            importlib.import_module(f"dspark_tui.commands.{name}").add_parser(commands)
-        else:
-            commands.add_parser(name, help=text)
-    return parser
 
 
 def check_config() -> int:
@@ -251,59 +154,6 @@ def run_app(app: DsparkApp) -> str:
 
     asyncio.run(run())
     return app.failure
-
-
-def draft_length(text: str) -> int:
-    """0 for auto."""
-    if text == "auto":
-        return 0
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= DRAFT_LIMIT):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number up to {DRAFT_LIMIT}, nor auto")
-    return int(text)
-
-
-def likelihood(text: str) -> float:
-    """0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if share(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return value
-
-
-def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
-    """Let the command line win over config.toml. Raises ValueError with one line."""
-    for key in FLAGS:
-        value = getattr(args, key)
-        if value is not None:
-            loaded.set(key, value, COMMAND_LINE)
-    if not 1 <= loaded.settings.max_batch <= BATCH_LIMIT:
-        raise ValueError(f"--max-batch takes a whole number from 1 to {BATCH_LIMIT}")
-    if loaded.settings.attach:
-        Address.parse(loaded.settings.attach)
-    if api_key := args.api_key or os.environ.get("DSPARK_API_KEY"):
-        loaded.set("api_key", api_key, COMMAND_LINE)
-    if args.pane:
-        panes = tuple(pane_of(words) for words in args.pane)
-        if len(panes) > config.MAX_PANES:
-            raise ValueError(f"--pane opens at most {config.MAX_PANES} panes")
-        for pane in panes:
-            if problem := engine_problem(pane.engine, loaded.settings.engines):
-                raise ValueError(f"--pane: engine {problem}")
-        loaded.set("panes", panes, COMMAND_LINE)
-
-
-def pane_of(words: Iterable[str]) -> PaneParams:
-    """A pane's parameters from K=V words. Raises ParamError."""
-    params = PaneParams()
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise ParamError(f"--pane takes K=V words such as temperature=0, not {word!r}")
-        params = updated(params, {SHORT.get(key, key): value})
-    return params
 
 
 def problem_notice(problems: Sequence[config.Problem]) -> list[str]:

@@ -48,7 +48,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
-    from dspark_tui.cli import apply_arguments, problem_notice, start_log
+    from dspark_tui.arguments import apply_arguments
+    from dspark_tui.cli import problem_notice, start_log
     from dspark_tui.experiments.file import load
     from dspark_tui.experiments.result_table import ResultError, ResultTable
     from dspark_tui.experiments.rows import columns_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import __version__, cli, config, terminal
+from dspark_tui import __version__, arguments, cli, config, terminal
 from dspark_tui.conversation.params import PaneParams
 
 HEAVY = ("textual", "rich", "httpx", "mlx", "mlx_lm", "transformers", "fastapi", "numpy")
@@ -33,7 +33,7 @@ def test_help_and_version_import_nothing_heavy(option: str) -> None:
 
 
 def test_help_names_the_commands_that_exist() -> None:
-    for name in cli.COMMANDS:
+    for name in arguments.COMMANDS:
         with pytest.raises(SystemExit) as end:
             cli.main([name, "--help"])
         assert end.value.code == 0
@@ -59,10 +59,10 @@ def test_the_command_line_wins_over_the_file(isolated_home: Path) -> None:
     loaded.set("theme", "paper", "config.toml")
     loaded.set("max_batch", 2, "config.toml")
     line = ["--max-batch", "4", "--pane", "name=a", "temperature=0", "--pane", "seed=7"]
-    cli.apply_arguments(loaded, cli.build_parser().parse_args(line))
+    arguments.apply_arguments(loaded, arguments.build_parser().parse_args(line))
     assert loaded.settings.theme == "paper"
     assert loaded.settings.max_batch == 4
-    assert loaded.sources["max_batch"] == cli.COMMAND_LINE
+    assert loaded.sources["max_batch"] == arguments.COMMAND_LINE
     assert loaded.settings.panes == (PaneParams(name="a", temperature=0), PaneParams(seed=7))
 
 
@@ -98,7 +98,7 @@ def test_without_a_terminal_or_a_prompt_it_says_what_would_work(
 
 
 def test_t_is_short_for_temperature() -> None:
-    assert cli.pane_of(["T=0", "seed=4"]) == PaneParams(temperature=0, seed=4)
+    assert arguments.pane_of(["T=0", "seed=4"]) == PaneParams(temperature=0, seed=4)
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_a_home_that_cannot_be_written_is_one_notice(tmp_path: Path) -> None:
 def test_speculation_can_be_asked_for_on_the_command_line() -> None:
     loaded = config.Loaded()
     words = ["--speculate", "ngram", "--max-draft", "6"]
-    cli.apply_arguments(loaded, cli.build_parser().parse_args(words))
+    arguments.apply_arguments(loaded, arguments.build_parser().parse_args(words))
     assert loaded.settings.drafting_options == ["--speculate", "ngram", "--max-draft", "6"]
-    cli.apply_arguments(loaded, cli.build_parser().parse_args(["--max-draft", "auto"]))
+    arguments.apply_arguments(loaded, arguments.build_parser().parse_args(["--max-draft", "auto"]))
     assert loaded.settings.drafting_options == ["--speculate", "ngram"]
     words = ["--drafter-bits", "4", "--confidence", "0.5"]
-    cli.apply_arguments(loaded, cli.build_parser().parse_args(words))
+    arguments.apply_arguments(loaded, arguments.build_parser().parse_args(words))
     assert loaded.settings.drafting_options == ["--speculate", "ngram", *words]
     for wrong in (["--max-draft", "0"], ["--drafter-bits", "3"], ["--confidence", "nan"]):
         with pytest.raises(SystemExit):
-            cli.build_parser().parse_args(wrong)
+            arguments.build_parser().parse_args(wrong)

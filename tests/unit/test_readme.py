@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dspark_tui import cli, config
+from dspark_tui import config
 from dspark_tui.actions import key_table
 from dspark_tui.appearance.theming import load_themes
+from dspark_tui.arguments import build_parser
 from dspark_tui.experiments import file as experiment_file
 from tests.benchmarks.__main__ import BENCHMARKS
 
@@ -61,8 +62,8 @@ def test_the_example_experiment_loads(tmp_path: Path) -> None:
     ],
 )
 def test_the_commands_parse(line: str) -> None:
-    arguments = shlex.split(line.partition("#")[0])[1:]
-    cli.build_parser(arguments).parse_args(arguments)
+    words = shlex.split(line.partition("#")[0])[1:]
+    build_parser(words).parse_args(words)
 
 
 def test_the_benchmarks_it_names_exist() -> None:
