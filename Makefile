@@ -17,8 +17,9 @@ $(STAMP): pyproject.toml
 run: setup
 	$(BIN)/dspark-tui
 
+# In the order of their folders: the slow end-to-end tests first, quick ones fill up the end.
 test: lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Other people's clients, in environments of their own: they pin what ours must not be bound to.
 clients: setup
