@@ -261,7 +261,8 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
 
     def action_stop_all(self) -> None:
         count = self.runs.stop_all()
-        self.say(f"stopped {count} panes" if count else "nothing to stop")
+        panes = "1 pane" if count == 1 else f"{count} panes"
+        self.say(f"stopped {panes}" if count else "nothing to stop")
 
     # ---- actions: the whole workbench
 

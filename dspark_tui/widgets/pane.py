@@ -100,13 +100,14 @@ class Pane(Vertical, can_focus=True):
         """Redo the title: number, name, what differs from `base`. target: Enter sends here."""
         conversation = self.conversation
         mark = self._glyphs.prompt if target else " "
-        differences = "" if conversation.alias else conversation.params.differences(base)
+        named = not conversation.alias  # nothing else may tell who it is
+        differences = conversation.params.differences(base) if named else ""
         self.border_title = Content.assemble(
             (mark, "$role-pane-target"),
             (f" {conversation.title}", "bold"),
             f"  {differences}" if differences else "",
             ("  marked", "$role-pane-target") if conversation.marked else "",
-            ("  voted", "$role-added") if conversation.voted else "",
+            ("  voted", "$role-added") if conversation.voted and named else "",
         )
         self.set_class(target, "-target")
 

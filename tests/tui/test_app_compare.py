@@ -198,6 +198,17 @@ async def test_blind_hides_who_is_who_until_a_vote(open_bench: OpenBench) -> Non
         assert bench.workbench.query_one(BatchPanel).display
 
 
+async def test_an_earlier_vote_does_not_tell_who_is_who(open_bench: OpenBench) -> None:
+    async with open_bench(settings=SETTINGS) as bench:
+        await asked(bench)
+        await bench.press("2", "v")
+        assert "voted" in title(bench, 2)
+        await bench.press("b")
+        assert not [number for number in (1, 2, 3) if "voted" in title(bench, number)]
+        await bench.press("b")
+        assert "voted" in title(bench, 2)
+
+
 async def test_blind_ends_with_b_and_with_a_new_pane_and_tabs_hide_names_too(
     open_bench: OpenBench,
 ) -> None:
