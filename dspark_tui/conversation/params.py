@@ -14,10 +14,11 @@ from typing import Any
 
 from dspark_tui.text.foreign import drawable, harmless
 
+NAME_LIMIT = 40
 SEED_BITS = 64
+
 DRAWN_SEED_BITS = 32
 """Of the seeds drawn here: every server takes these."""
-NAME_LIMIT = 40
 
 
 class ParamError(ValueError):

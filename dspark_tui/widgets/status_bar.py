@@ -22,7 +22,7 @@ HIDDEN = "blind: several engines, which is which shows after the vote"
 
 
 class StatusBar(Static):
-    """Calm: it changes only when the engine's condition does."""
+    """Calm: it changes only when it would read differently."""
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
