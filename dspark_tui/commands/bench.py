@@ -23,7 +23,7 @@ from dspark_tui.commands.bench_text import comparison_rows, report_rows
 from dspark_tui.paths import tilde, write_atomically
 from engine.proof.report import Report
 from engine.proof.svg import picture
-from engine.proof.verdict import Name
+from engine.proof.verdict import ENOUGH_TOKENS, Name
 from engine.server.options import PRECISIONS
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add = parser.add_argument
     add("url", nargs="?", metavar="URL", help="a server; without one, a worker is started here")
     add("--n", default="1,2,4,8", metavar="N,…", help="requests at once (default 1,2,4,8)")
-    add("--tokens", default="128", metavar="T", help="length of each answer (default 128)")
+    add(
+        "--tokens",
+        default="128",
+        metavar="T",
+        help=f"of each answer, from {ENOUGH_TOKENS} on (default 128)",
+    )
     add("--repeat", default="3", metavar="R", help="times each width is run (default 3)")
     add("--probes", default="all", metavar="P,…", help=f"all, none, or some of {PROBE_NAMES}")
     add("--model", metavar="M", help="as the server calls it (default: the first it lists)")

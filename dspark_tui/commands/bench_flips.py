@@ -21,8 +21,6 @@ FLIPS_SHOWN = 12
 async def flipped(order: Order, command: str, progress: Progress) -> FlipReport:
     """Carry the order out. command: the line that was typed. Raises BenchError."""
     plan = order.plan
-    if plan.widths == (1,):
-        raise BenchError("--flips compares a request alone with several: give --n 2 or more")
     async with endpoint(order, progress) as server:
         test = FlipTest(server, plan.widths, plan.tokens, plan.repeat, progress.stage)
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from dspark_tui.engines.address import Address
 from engine.proof.endpoint import Target
 from engine.proof.probes import PROBES, Kind, Plan
+from engine.proof.verdict import ENOUGH_TOKENS
 
 PROBE_NAMES = ", ".join(PROBES)
 WIDEST = 256
@@ -101,13 +102,22 @@ def without_password(url: str) -> str:
 
 def _plan(args: argparse.Namespace) -> Plan:
     widths = {_number("--n", text, WIDEST) for text in args.n.split(",")}
-    return Plan(
+    plan = Plan(
         widths=tuple(sorted(widths | {1})),  # without a baseline nothing can be gained
         tokens=_number("--tokens", args.tokens, 1_000_000),
         repeat=_number("--repeat", args.repeat, 1000),
         probes=_probes(args.probes),
         seed=args.seed,
     )
+    if plan.widths == (1,):
+        raise ValueError(
+            "--n 1 compares nothing: a request alone is measured anyway, give 2 or more"
+        )
+    if plan.tokens < ENOUGH_TOKENS and not args.flips:
+        raise ValueError(
+            f"--tokens {plan.tokens} is too short to tell anything: give {ENOUGH_TOKENS} or more"
+        )
+    return plan
 
 
 def _probes(text: str) -> tuple[Kind, ...]:

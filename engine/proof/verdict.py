@@ -81,7 +81,7 @@ def judge_burst(
     shape = Shape.of(timings, solo)
     if shape.tokens < ENOUGH_TOKENS:
         return _inconclusive(
-            f"An answer of {shape.tokens} tokens is too short to tell; ask for more than "
+            f"An answer of {shape.tokens} tokens is too short to tell; ask for at least "
             f"{ENOUGH_TOKENS} and make sure that answers don't end early.",
             shape,
         )

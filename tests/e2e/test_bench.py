@@ -199,6 +199,8 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
         (["http://127.0.0.1:1", "--n", "0,2"], "--n takes whole numbers"),
         (["http://127.0.0.1:1", "--n", "two"], "--n takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "-3"], "--tokens takes whole numbers"),
+        (["http://127.0.0.1:1", "--tokens", "16"], "give 32 or more"),
+        (["http://127.0.0.1:1", "--n", "1"], "--n 1 compares nothing"),
         (["http://127.0.0.1:1", "--probes", "speed"], "not 'speed'"),
         (["http://127.0.0.1:1", "--header", "nothing"], "'NAME: VALUE'"),
         (["--compare", "/nowhere/a.json", "/nowhere/b.json"], "can't be read"),
@@ -366,5 +368,5 @@ def test_flips_need_a_batch_and_log_probabilities(capsys: pytest.CaptureFixture[
         assert bench(server.url, "--flips", "--n", "1") == 1
         assert bench(server.url, "--flips", "--n", "2", "--tokens", "4", "--repeat", "1") == 1
     alone, without = [line for line in capsys.readouterr().err.splitlines() if "bench: " in line]
-    assert "--n 2 or more" in alone
+    assert "compares nothing" in alone
     assert "top_logprobs" in without
