@@ -6,8 +6,9 @@ import asyncio
 import gc
 import logging
 import sqlite3
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance import glyphs
@@ -21,6 +22,7 @@ from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
 from dspark_tui.state import UiState
 from dspark_tui.storage.workspaces import Opened, Workspaces
+from dspark_tui.text.wrap import cut
 from dspark_tui.themed import ThemedApp
 from dspark_tui.widgets.batch_panel import Mode
 
@@ -29,9 +31,11 @@ log = logging.getLogger(__name__)
 GC_THRESHOLDS = (1_000, 5, 100)
 """While text streams: short pauses often, where larger ones would be seen as stutter."""
 
+NAME_CELLS = 30
+"""Of a session's name, in a line that says more than that."""
 
-@dataclass(frozen=True, slots=True)
-class Start:
+
+class Start(Struct, frozen=True):
     """How to begin. notices: lines to show once. prompt: broadcast as the first one, if not "".
     fresh: with a session of its own, whatever was open last."""
 
@@ -71,6 +75,13 @@ class DsparkApp(ThemedApp):
         target = Target(saved) if saved in list(Target) else Target.ALL
         return self._workspaces.begin(self._start.settings.panes, target)
 
+    def _why_new(self) -> str:
+        """In words: the session that would have been opened is in another window."""
+        keys = self.workbench.keymap
+        name = cut(" ".join(self._workspaces.elsewhere.split()), NAME_CELLS).rstrip()
+        leave, others = keys.name("leave", Context.COMPOSER), keys.name("sessions", Context.PANES)
+        return f"{name}: open in another window. This session is new; {leave}, {others} lists all"
+
     def _workbench_for(self, opened: Opened) -> Workbench:
         settings = self._start.settings
         panel = settings.panel if settings.panel != "auto" else self._state.panel
@@ -105,7 +116,9 @@ class DsparkApp(ThemedApp):
         """The first frame is on screen: now the slow things may begin."""
         notices = [*self._start.notices, self._workspaces.problem]
         if trouble := "\n".join(filter(None, notices)):
-            self.notify(trouble, severity="warning", timeout=12)
+            self.notify(trouble, severity="warning", timeout=12, markup=False)
+        if self._workspaces.elsewhere:
+            self.notify(self._why_new(), timeout=12, markup=False)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)

@@ -14,7 +14,7 @@ from dspark_tui.screens.finder import Finder, Query
 from dspark_tui.storage.journal import Journal
 from dspark_tui.storage.rows import Hit, Listed
 from dspark_tui.storage.workspace import params_of
-from dspark_tui.storage.workspaces import Choice, Workspaces
+from dspark_tui.storage.workspaces import UNTITLED, Choice, Workspaces
 from dspark_tui.text.foreign import drawable
 
 SHOWN = 120
@@ -115,7 +115,7 @@ class Sessions(Finder[Listed | Hit, Choice]):
 
 
 def _name(session: Listed) -> str:
-    return drawable(" ".join(session.name[:SHOWN].split())) or "untitled"
+    return drawable(" ".join(session.name[:SHOWN].split())) or UNTITLED
 
 
 def _passage(hit: Hit, words: list[str]) -> Content:
@@ -129,7 +129,7 @@ def _passage(hit: Hit, words: list[str]) -> Content:
         at = passage.plain.casefold().find(word)
         if at >= 0:
             passage = passage.stylize("bold $primary", at, at + len(word))
-    session = drawable(" ".join(hit.session[:24].split())) or "untitled"
+    session = drawable(" ".join(hit.session[:24].split())) or UNTITLED
     name = f"{hit.number} {params_of(hit.params).name}".rstrip()
     return Content.assemble((f"  {session}, {name}: ", "$text-muted"), passage)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.conversation.turns import Turn, TurnStatus

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 NAME_LENGTH = 200
 """Characters of a first prompt that stand for a session's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceRow:
+class WorkspaceRow(Struct, frozen=True):
     """A session. name: "" goes by its first prompt. used: Unix time. view: JSON."""
 
     id: int
@@ -19,8 +19,7 @@ class WorkspaceRow:
     view: str
 
 
-@dataclass(frozen=True, slots=True)
-class PaneRow:
+class PaneRow(Struct, frozen=True):
     """params: JSON. leaf: the last turn of the branch that is shown, None where there is none."""
 
     id: int
@@ -30,8 +29,7 @@ class PaneRow:
     leaf: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRow:
+class TurnRow(Struct, frozen=True):
     """seed: as text, since it may have 64 bits. finished: nothing more is coming."""
 
     id: int
@@ -46,8 +44,7 @@ class TurnRow:
     finished: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRow:
+class RequestRow(Struct, frozen=True):
     """A `RequestRecord` of the turn."""
 
     id: int
@@ -76,8 +73,7 @@ TABLES: dict[type[Row], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """One workspace, whole; oldest rows first."""
 
     workspace: WorkspaceRow
@@ -86,8 +82,7 @@ class Stored:
     requests: Sequence[RequestRow] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A workspace as the list of them shows it. name: its first prompt where it has none."""
 
     id: int
@@ -97,8 +92,7 @@ class Listed:
     turns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A turn that has the words. session: the workspace's name. params: the pane's, as JSON."""
 
     workspace: int

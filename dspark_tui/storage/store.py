@@ -6,9 +6,10 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import astuple
 
 from dspark_tui.paths import tilde
 from dspark_tui.storage import schema as store_schema
@@ -150,6 +151,12 @@ class Store:
         found = self._db.execute("select id from workspaces order by used desc limit 1").fetchone()
         return None if found is None else int(found[0])
 
+    def name(self, workspace: int) -> str:
+        """What the workspace goes by, "" if it is gone or nothing was said in it."""
+        asked = f"select {_NAME} from workspaces as w where id = ?"
+        found = self._db.execute(asked, (workspace,)).fetchone()
+        return "" if found is None else str(found[0])
+
     def load(self, workspace: int) -> Stored | None:
         """All of a workspace; None if it is gone."""
         whole = self._select(WorkspaceRow, "where id = ?", workspace)
@@ -232,7 +239,7 @@ class Store:
 
 
 def _columns(kind: type[Any]) -> list[str]:
-    return [field.name for field in fields(kind)]
+    return list(kind.__struct_fields__)
 
 
 def _upsert(kind: type[Row]) -> str:

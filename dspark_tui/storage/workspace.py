@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.conversation.pastes import Draft
@@ -22,8 +24,7 @@ from dspark_tui.storage.rows import PaneRow, RequestRow, Stored, TurnRow
 from dspark_tui.text.foreign import encodable
 
 
-@dataclass(slots=True)
-class View:
+class View(Struct):
     """How a session was looked at. layout: "" for the usual. draft: what stands in the composer."""
 
     layout: str = ""
@@ -131,7 +132,7 @@ def _turn(row: TurnRow) -> Turn:
 
 
 def _record(row: RequestRow) -> RequestRecord:
-    return RequestRecord(**{f.name: getattr(row, f.name) for f in fields(RequestRecord)})
+    return RequestRecord(**{name: getattr(row, name) for name in RequestRecord.__struct_fields__})
 
 
 def _restore_rest(session: Session, document: dict[str, Any]) -> None:

@@ -8,8 +8,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import HISTORY_KEPT, Session, Target
@@ -20,6 +21,9 @@ from dspark_tui.storage.saver import Saver
 from dspark_tui.storage.workspace import View, restored
 
 log = logging.getLogger(__name__)
+
+UNTITLED = "untitled"
+"""What a session goes by that has neither a name nor a prompt."""
 
 
 class Lock:
@@ -39,16 +43,14 @@ class Lock:
         os.close(self._file)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What is to be opened. workspace None: a new one. turn None: as it was left."""
 
     workspace: int | None
     turn: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A session in use."""
 
     session: Session
@@ -58,11 +60,13 @@ class Opened:
 
 class Workspaces:
     """Opens sessions, one at a time. saver: the store they are in. problem: what was wrong with the
-    store or its latest session, in one line, else ""."""
+    store or its latest session, in one line, else "". elsewhere: what the latest session goes by
+    where another instance has it, else ""."""
 
     def __init__(self, path: Path) -> None:
         self.saver = Saver(path)
         self.problem = self.saver.problem
+        self.elsewhere = ""
         self._locks = path.parent / "locks"
         self._lock: Lock | None = None
         if self.saver.writable:
@@ -79,10 +83,17 @@ class Workspaces:
         return self._opened(session, View(), Journal(self.saver, session, workspace))
 
     def latest(self) -> Opened | None:
-        """The one used last; None if there is none, another instance has it, or it is damaged."""
+        """The one used last; None if there is none, another instance has it, or it is damaged.
+
+        Where another has it, an older one is no stand-in: who opens a second window beside the
+        first has something new in mind, and an old talk there would look like a mistake.
+        """
         try:
             id = self.saver.now(lambda store: store.latest())
-            return None if id is None else self.open(id)
+            opened = None if id is None else self.open(id)
+            if id is not None and opened is None and self.in_use(id):
+                self.elsewhere = self.saver.now(lambda store: store.name(id)) or UNTITLED
+            return opened
         except sqlite3.Error as error:
             log.warning("the latest session can't be read", exc_info=True)
             self.problem = f"the latest session can't be read and is left as it is: {error}"

@@ -102,6 +102,10 @@ async def test_a_second_workbench_opens_a_session_of_its_own(open_bench: OpenBen
         await one.until_idle()
         async with open_bench(settings=panes(2)) as two:
             assert not two.conversation(1).turns
+            await two.until(two.notices)
+            (notice,) = two.notices()
+            assert "in the first: open in another window" in notice
+            assert "Esc, O lists all" in notice
             await two.send("in the second")
             await two.until_idle()
             await quit_bench(two)
