@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dspark_tui import __version__, config
 from dspark_tui.conversation.params import PaneParams, ParamError, updated
@@ -29,6 +31,9 @@ COMMANDS = {
 }
 """Name and help of each module in `commands`; a module is imported only when its command runs."""
 
+HEEDS_ALL = "run"
+"""The command for which options may stand before its name too."""
+
 COMMAND_LINE = "command line"
 
 FLAGS = (
@@ -42,12 +47,72 @@ SHORT = {"T": "temperature"}
 """What --pane takes for a longer name."""
 
 
+NEVER = {"--trust-remote-code": "code that comes with a checkpoint is never run"}
+"""Options of other programs that there won't be here, and why."""
+
+ALIKE = 0.7
+"""How near a word has to be to be meant, by difflib's measure."""
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; argparse alone prints its usage first, however long."""
+
+    _commands: argparse.Action | None = None
 
     def error(self, message: str) -> NoReturn:
         line = drawable(" ".join(message.split()))
         self.exit(2, f"dspark-tui: error: {line} ({self.prog} --help shows what there is)\n")
+
+    def add_subparsers(self, **fields: Any) -> Any:
+        self._commands = super().add_subparsers(**fields)
+        return self._commands
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but an option that isn't there is named, not the word that follows it."""
+        commands = self._commands.choices if self._commands else None
+        for word in args:
+            if word == "--" or word in (commands or ()):
+                break
+            if _is_option(word) and not self._knows(word):
+                name = word.partition("=")[0]
+                hint = NEVER.get(name) or _meant(name, self._option_string_actions)
+                self.error(f"there is no option {name}" + (f": {hint}" if hint else ""))
+        return super().parse_known_args(args, namespace)
+
+    def _knows(self, option: str) -> bool:
+        name = option.partition("=")[0]
+        if name.startswith("--"):  # may be shortened
+            return any(known.startswith(name) for known in self._option_string_actions)
+        return option[:2] in self._option_string_actions
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action is self._commands and value not in (action.choices or ()):
+            names = [*(action.choices or ())]
+            prompt = "a prompt comes after -p" if " " in value else ""
+            hint = prompt or _meant(value, names) or f"there are {', '.join(names)}"
+            self.error(f"there is no command {value!r}: {hint}")
+        super()._check_value(action, value)
+
+
+def _is_option(word: str) -> bool:
+    """Does argparse take it for one? Negative numbers and texts with blanks are values."""
+    return word[:1] == "-" and word[1:2] not in "0123456789." and " " not in word
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, known, 1, ALIKE)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """What the words mean; ends the program with one line if they mean nothing."""
+    parser = build_parser(words)
+    args = parser.parse_args(words)
+    if args.command and args.command != HEEDS_ALL:
+        before = takewhile(lambda word: word != args.command, words)
+        if lost := next(filter(_is_option, before), ""):
+            parser.error(f"{lost} does nothing before {args.command}: its options come after it")
+    return args
 
 
 def build_parser(words: Iterable[str] = ()) -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dspark_tui import config, terminal
-from dspark_tui.arguments import COMMAND_LINE, apply_arguments, build_parser
+from dspark_tui.arguments import COMMAND_LINE, apply_arguments, parse
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.paths import Paths, tilde
 from dspark_tui.text.foreign import drawable
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `dspark-tui`; returns the exit code. Never lets a traceback reach the terminal."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        args = build_parser(words).parse_args(words)
+        args = parse(words)
         if args.command:
             code = int(args.run(args))
         else:
@@ -93,9 +93,11 @@ def is_headless(args: argparse.Namespace) -> bool:
 
 
 def run_headless(args: argparse.Namespace, loaded: config.Loaded, paths: Paths) -> int:
-    """Raises ValueError with one line if there is nothing to send."""
+    """Raises ValueError with one line if there is nothing to send, or no such theme."""
     from dspark_tui.oneshot import Order, run
 
+    if args.theme:
+        refuse_unknown_theme(args.theme, paths)
     prompt = args.prompt
     if prompt == "-" or not (prompt or sys.stdin.isatty()):
         prompt = read_prompt()
@@ -111,6 +113,14 @@ def run_headless(args: argparse.Namespace, loaded: config.Loaded, paths: Paths) 
         print(problem, file=sys.stderr)
     start_log(paths)
     return run(Order(loaded.settings, paths, prompt, args.json, args.record))
+
+
+def refuse_unknown_theme(name: str, paths: Paths) -> None:
+    """Raises ValueError with one line. Where there is a screen, that says it."""
+    from dspark_tui.appearance.theming import unknown
+
+    if problem := unknown(name, paths.config.parent / "themes"):
+        raise ValueError(f"--theme: {problem}")
 
 
 def read_prompt() -> str:

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 
 from textual import events
 from textual.app import App
@@ -122,11 +121,7 @@ class ThemedApp(App[None]):
         if theme := theming.load_named(wanted, self._user_themes):
             self.register_theme(theme)
         if wanted not in self.available_themes:
-            themes, _ = theming.load_themes(self._user_themes)
-            names = [theme.name for theme in themes]
-            near = get_close_matches(wanted, names, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-            self._theme_notices.append(f"there is no theme {wanted!r}; {hint}")
+            self._theme_notices.append(theming.unknown(wanted, self._user_themes))
             self._wear(DEFAULT_THEME if wanted != DEFAULT_THEME else "textual-dark")
         else:
             self.theme = wanted

@@ -73,6 +73,16 @@ def load_themes(user_folder: Path | None = None) -> tuple[list[Theme], list[Them
     return list(themes.values()), problems
 
 
+def unknown(name: str, user_folder: Path | None = None) -> str:
+    """What to say of a name that no theme has; "" of any other."""
+    names = [theme.name for theme in load_themes(user_folder)[0]]
+    if name in names or name in BUILTIN_THEMES:
+        return ""
+    near = get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    return f"there is no theme {name!r}; {hint}"
+
+
 def shipped_themes() -> Path:
     """The folder of the themes that come with the program: in the wheel, else in a checkout."""
     package = Path(str(resources.files("dspark_tui")))

@@ -75,6 +75,7 @@ def test_the_command_line_wins_over_the_file(isolated_home: Path) -> None:
         (["--pane", "temperature=hot"], "temperature takes a number between 0 and 2"),
         (["--pane", "top_p=nan"], "top_p takes a number"),
         (["--attach", "localhost:80"], "http://HOST:PORT"),
+        (["--theme", "papre", "-p", "hi"], "did you mean paper?"),
         (["--pane", "seed=1"] * 9, "at most 8"),
     ],
 )
@@ -116,6 +117,39 @@ def test_a_command_line_nobody_understands_is_one_line_that_says_why(
     assert "--help" in error
     assert "\x1b" not in error
     assert line[-1].lstrip("\x1b") in error
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["--modle", "x"], "no option --modle: did you mean --model?"),
+        (["--modle=x", "serve"], "no option --modle: did you mean --model?"),
+        (["serve", "--prot", "80"], "no option --prot: did you mean --port?"),
+        (["--trust-remote-code"], "code that comes with a checkpoint is never run"),
+        (["sevre"], "no command 'sevre': did you mean serve?"),
+        (["models", "ftech"], "did you mean fetch?"),
+        (["hello there"], "a prompt comes after -p"),
+        (["--model", "m", "bench"], "--model does nothing before bench"),
+        (["-pfour", "models"], "-pfour does nothing before models"),
+    ],
+)
+def test_a_slip_is_named_with_what_was_meant(
+    line: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(line)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_value_may_read_like_a_command_or_an_option() -> None:
+    args = arguments.parse(["-p", "bench", "--pane", "seed=1"])
+    assert (args.prompt, args.command) == ("bench", None)
+    assert arguments.parse(["-p", "-5 degrees: cold?"]).prompt == "-5 degrees: cold?"
+    assert arguments.parse(["--model", "m", "run", "x.toml"]).model == "m"
+    assert arguments.parse(["--max-b", "3"]).max_batch == 3
 
 
 def test_the_console_of_linux_gets_ascii_unless_the_person_decided(
