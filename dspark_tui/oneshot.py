@@ -104,6 +104,7 @@ def _converse(order: Order, panes: Sequence[Pane]) -> int:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         clients = runner.run(stack.enter_async_context(order.connected()))
+        say(_welcome(clients, len(panes)))
         try:
             while (line := _line()) is not None:
                 with suppress(KeyboardInterrupt):
@@ -114,12 +115,23 @@ def _converse(order: Order, panes: Sequence[Pane]) -> int:
     return DONE
 
 
+def _welcome(clients: Clients, panes: int) -> str:
+    """Who is there, and the ways out."""
+    models = ", ".join(dict.fromkeys(client.model or "" for client in clients.values()))
+    who = models if panes == 1 else f"{panes} panes, {models}"
+    return f"{who}. Enter sends a line, Ctrl+C ends an answer, Ctrl+D the conversation."
+
+
 def _line() -> str | None:
     """The next line from the terminal, None at its end."""
     try:
         return input("> ")
     except EOFError:
+        print()  # the shell's prompt is to begin a line
         return None
+    except KeyboardInterrupt:
+        print()
+        raise
 
 
 async def _once(order: Order, panes: Sequence[Pane]) -> None:

@@ -48,10 +48,13 @@ def test_a_conversation_is_linear_text_and_ends_with_ctrl_d() -> None:
         talk.process.sendline("And then?")
         shown += talk.until(r"tok/s = 16 tok[^\n]*\n> ")
         talk.process.sendeof()
+        talk.until("\r\n")
         assert talk.end() == 0
         prompts = [r.prompt_tokens for r in server.engine.snapshot().requests]
     assert len(re.findall(r"Pane 1, a: 8 tokens in ", shown)) == 2
     assert len(re.findall(r"Pane 2, b \(sys: Be brief\.\): 8 tokens in ", shown)) == 2
+    assert re.findall(r"2 panes, [^\n]+Ctrl\+D the conversation\.\r\n> ", shown)
+    assert shown.count("Ctrl+D") == 1
     assert shown.isascii()
     assert "\x1b" not in shown
     assert min(prompts[2:]) > max(prompts[:2])  # the second time the first is part of it
