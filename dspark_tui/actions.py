@@ -7,8 +7,9 @@ keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from dspark_tui.key_names import key_name
 
@@ -18,8 +19,7 @@ class Context(StrEnum):
     PANES = "panes"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """id: the screen's method `action_<id>`. per_key: the method takes the key that was pressed.
 
     vim: more keys for the panes, which a person can switch off. bar: its short name in the key

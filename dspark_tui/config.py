@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.conversation.pastes import COLLAPSE_OVER
@@ -32,8 +34,7 @@ from engine.speculate import Speculate
 PANELS = ("auto", "off", "small", "medium", "large", "full")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(WorkerSettings):
+class Settings(WorkerSettings, frozen=True):
     """What a person can set, with the usual engine's own. "" means the default: a worker of our
     own, the theme chosen last, …"""
 
@@ -49,8 +50,7 @@ class Settings(WorkerSettings):
     api_key: str | None = None  # of the server in `attach`; never from the file
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Struct):
     """The settings as read, what was wrong, and where each one that isn't a default came from.
 
     sources: by attribute of Settings; by "pane.NTH.KEY" and "defaults.0.KEY" for the panes'.

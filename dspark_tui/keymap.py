@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dspark_tui.actions import ACTIONS, Action, Context
 from dspark_tui.key_names import (
@@ -19,8 +21,7 @@ from dspark_tui.key_names import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Keymap:
+class Keymap(Struct, frozen=True):
     """The actions in the table's order, each with the keys it has here."""
 
     actions: tuple[Action, ...] = ACTIONS
@@ -53,8 +54,7 @@ class Keymap:
         return key_name(keys[0]) if keys else action.label
 
 
-@dataclass(frozen=True, slots=True)
-class KeyProblem:
+class KeyProblem(Struct, frozen=True):
     """Why an action keeps the keys it had."""
 
     id: str

@@ -8,9 +8,10 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from dspark_tui.config import Settings
 from dspark_tui.conversation.answer import Answer, aggregate, opening
@@ -29,8 +30,7 @@ Clients = Mapping[str, "EngineClient"]
 DONE, FAILED = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """What was asked for. prompt "": lines from the terminal, one after the other. record: where
     the events of the first pane's engine go."""
 
@@ -46,8 +46,7 @@ class Order:
         return all_connected(self.settings, self.paths, engines, self.record)
 
 
-@dataclass(slots=True)
-class Pane:
+class Pane(Struct):
     """One conversation. number: 1, 2, …; answer: the latest."""
 
     number: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from engine.speculate import DRAFTER_BITS
 
@@ -12,8 +13,7 @@ BATCH_LIMIT, DRAFT_LIMIT = 256, 64
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "stored")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """check: takes a value; says in words what would be right when it is wrong, else "".
     meaning: in one line."""
 

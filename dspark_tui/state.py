@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from dspark_tui.paths import write_atomically
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class UiState:
+class UiState(Struct):
     """theme and panel: "" follows the settings and the size of the terminal."""
 
     theme: str = ""
@@ -30,7 +31,8 @@ class UiState:
         except (OSError, ValueError) as error:
             log.warning("state file %s not read: %s", path, error)
             return cls()
-        return cls(**{k: v for k, v in saved.items() if k in cls.__slots__ and isinstance(v, str)})
+        known = saved.keys() & {*cls.__struct_fields__}
+        return cls(**{key: saved[key] for key in known if isinstance(saved[key], str)})
 
     def save(self, path: Path) -> None:
         """Raises OSError when the folder can't be written."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+from msgspec import Struct
+
 from dspark_tui.paths import tilde
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something wrong in a file. line 0: about the whole file."""
 
     file: Path
@@ -41,8 +41,7 @@ class MissingFileError(FileError):
     """There is no such file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A table of the file: the nth of that name, counted from 0. "" is the file's top."""
 
     table: str = ""

@@ -5,11 +5,10 @@ No sign in DEFAULT has an emoji form, and only box lines may be drawn wide by a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(Struct, frozen=True):
     """One cell each. levels: rising columns for a small graph, a cell each; none: use digits."""
 
     queued: str

@@ -8,12 +8,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -33,8 +33,7 @@ SECTIONS: dict[str, tuple[str, ...] | None] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ThemeProblem:
+class ThemeProblem(Struct, frozen=True):
     """What is wrong with a theme file. fatal: it can't be used at all."""
 
     file: Path

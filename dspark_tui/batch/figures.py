@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dspark_tui.batch.lanes import Lane
 from dspark_tui.batch.live import Aggregate, LiveState
@@ -11,8 +12,7 @@ from engine.events import Event, Queued, Snapshot
 from engine.proof.verdict import Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class BurstFigures:
+class BurstFigures(Struct, frozen=True):
     """Everything from the engine's waking to its being idle again, or to the recording's end.
 
     start, end: engine seconds. requests: all of them, those included whose lanes are forgotten.

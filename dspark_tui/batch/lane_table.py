@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import groupby, pairwise
+
+from msgspec import Struct
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.lanes import Axis, Lane, lane_cells
@@ -27,8 +28,7 @@ LEGEND_NAMES = {
 LEGEND_BY_STOPWATCH = {"sent": "sent, no text yet", "decode": "text comes", **ENDS}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of the lanes' table. value: what it shows of a lane at a time."""
 
     title: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+
+from msgspec import Struct
 
 from dspark_tui.batch.parts import Cell
 from engine.events import Phase, RequestState
@@ -19,8 +20,7 @@ class SpanKind(StrEnum):
     SENT = "sent"  # without a token so far, and whether queued or prefill can't be seen
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A stretch of a request's life, in engine seconds."""
 
     kind: SpanKind
@@ -28,8 +28,7 @@ class Span:
     end: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One request on the time axis. number: 1, 2, … in order of submission.
 
     by_stopwatch: timed from outside, so it isn't known when it was admitted.
@@ -118,8 +117,7 @@ TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 TICK_COLUMNS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """Columns of equal time from `start` on. tick: whole seconds between two labels."""
 
     start: float

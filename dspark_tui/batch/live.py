@@ -7,8 +7,9 @@ current burst, stalls, the running width over time, and one line for each thing 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from statistics import median
+
+from msgspec import Struct, field
 
 from dspark_tui.batch.judged import baseline, verdict
 from dspark_tui.batch.lanes import Lane, Span, SpanKind, first_known
@@ -40,8 +41,7 @@ VIEW = "view"
 """The capability that says how much of the batch the events tell, where that isn't all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something worth a look, with its cause and a number. requests: whom it is about."""
 
     time: float
@@ -52,8 +52,7 @@ class Notice:
         return " ".join([*self.requests, self.text])
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True):
     """Tokens all requests of a burst generated, and the seconds from its first submission to its
     last token (or to now). Never a sum of rates."""
 
@@ -66,8 +65,7 @@ class Aggregate:
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(slots=True)
-class Burst:
+class Burst(Struct):
     """Everything since the engine was last idle. Counts include requests already forgotten."""
 
     start: float
@@ -76,8 +74,7 @@ class Burst:
     last_token: float | None = None
 
 
-@dataclass(slots=True)
-class _Track:
+class _Track(Struct):
     """What a lane needs beyond the engine's own state of the request."""
 
     number: int

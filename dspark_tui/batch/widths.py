@@ -5,16 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from engine.events import RequestState
 
 WIDTH_SECONDS = 20 * 60
 
 
-@dataclass(frozen=True, slots=True)
-class WidthSample:
+class WidthSample(Struct, frozen=True):
     """From `time` on, this many rows shared each forward."""
 
     time: float

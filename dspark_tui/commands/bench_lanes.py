@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from dspark_tui.appearance.glyphs import Glyphs

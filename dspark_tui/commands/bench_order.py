@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dspark_tui.engines.address import Address
 from engine.proof.endpoint import Target
@@ -24,8 +26,7 @@ class BenchError(Exception):
     """Nothing to report. `str()` is one line for the person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """address None: a worker of our own, for `model` ("" the embedded one) at `precision`, with
     `max_batch` slots.
     Elsewhere model is what the server calls it, "" the first it lists. timeout: seconds."""

@@ -8,11 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from dspark_tui import config
 from dspark_tui.batch.widths import WidthHistory
@@ -40,8 +41,7 @@ class Level(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """topic: one word. fix: what to do, "" where nothing is amiss."""
 
     topic: str

@@ -6,7 +6,8 @@ A prompt that waited behind a pane's earlier answer went out later: it isn't cou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dspark_tui.batch.judged import AT_ONCE
 from dspark_tui.comparison.broadcasts import Broadcast, Reply, candidate
@@ -16,8 +17,7 @@ from dspark_tui.conversation.turns import Origin
 from dspark_tui.storage.workspace import every_turn
 
 
-@dataclass(slots=True)
-class Answered:
+class Answered(Struct):
     """A turn from the store, in place of the run that it once was."""
 
     pane: Conversation

@@ -6,8 +6,9 @@ Every figure is worked out from the requests' records; nothing is counted on the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from dspark_tui.batch.judged import verdict
 from dspark_tui.batch.lanes import Lane
@@ -41,8 +42,7 @@ class Asked(Protocol):
     def record(self) -> RequestRecord: ...
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(Struct):
     """One pane's answer. candidate: the pane's label and what set it apart when it was asked.
 
     engine: which one was asked. run: None while the prompt waits behind the pane's earlier one.
@@ -82,8 +82,7 @@ class Reply:
         return reason or status if status is TurnStatus.DONE else status
 
 
-@dataclass(slots=True)
-class Broadcast:
+class Broadcast(Struct):
     """replies: in the panes' order. vote: None before the first one."""
 
     prompt: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 _SIGNS = (
     r"!-/:-@\[-`{-~\u00a1-\u00bf\u2010-\u2027\u2030-\u205e"
@@ -19,8 +20,7 @@ _LETTERS = rf"[^\s{_SIGNS}{_ALONE}]+"
 _TOKEN = re.compile(rf"(?P<word>[{_ALONE}]|{_LETTERS}(?:['\u2019]{_LETTERS})*)|\n|\S")
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """A stretch of both texts. same: their words are equal, though the blanks may differ."""
 
     same: bool
@@ -28,8 +28,7 @@ class Hunk:
     right: str
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Words both texts have in the same order, and those only the left or the right one has."""
 
     same: int
@@ -43,8 +42,7 @@ class Counts:
         return 2 * self.same / every if every else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """The hunks give both texts back, character by character, but for one of nothing but blanks."""
 
     hunks: tuple[Hunk, ...]

@@ -6,9 +6,10 @@ What differs stands in signs of its own, so that it can be told without colours.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import zip_longest
+
+from msgspec import Struct, field
 
 from dspark_tui.batch.parts import Part, Row, row_cells
 from dspark_tui.comparison.compare import Diff, Hunk
@@ -33,8 +34,7 @@ SIGNS = {Mark.REMOVED: ("[-", "-]"), Mark.ADDED: ("{+", "+}")}
 Line = list[Part]
 
 
-@dataclass(slots=True)
-class _Section:
+class _Section(Struct):
     """Lines up to a line end that both texts have: there, two columns are level again."""
 
     left: list[Line] = field(default_factory=lambda: [[]])

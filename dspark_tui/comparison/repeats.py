@@ -9,8 +9,10 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dspark_tui.batch.judged import AT_ONCE
 from dspark_tui.conversation.params import DRAWN_SEED_BITS, SEED_BITS
@@ -22,8 +24,7 @@ from dspark_tui.conversation.turns import Origin, Turn, TurnStatus
 from dspark_tui.engines.engines import Engines
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One request. turn: what it is kept as. run: None where it was asked earlier."""
 
     pane: Conversation
@@ -52,8 +53,7 @@ class Attempt:
         return RequestRecord(0) if self.run is None else self.run.record()
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Attempts of one pane with the same answer, character by character; thoughts may differ."""
 
     text: str

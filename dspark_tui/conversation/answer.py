@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from dspark_tui.batch.live import Aggregate
 from dspark_tui.conversation.params import PaneParams
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from dspark_tui.engines.client import EngineClient
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """Grows while it streams. Times are monotonic seconds; sent: when the request went out, first:
     when the first text came. problem: why it is not complete, "" when it is. Counts the server
     didn't tell are None.

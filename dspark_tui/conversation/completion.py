@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
+
+from msgspec import Struct
 
 ATTACH_LIMIT = 1_000_000
 """Bytes a file that is attached may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(Struct, frozen=True):
     """text: what the word becomes. choices: what it may still become. file: the one it names."""
 
     text: str

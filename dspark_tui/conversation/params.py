@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dspark_tui.text.foreign import drawable, harmless
 
@@ -25,8 +27,7 @@ class ParamError(ValueError):
     """A value no pane can use. `str()` is one line that says what would be right."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneParams:
+class PaneParams(Struct, frozen=True):
     """temperature 0 is greedy; top_k 0 and min_p 0 keep every token; seed None draws a new one.
 
     engine: a name of the settings' [engines], "" for the usual one.
@@ -43,13 +44,22 @@ class PaneParams:
     engine: str = ""
 
     def differences(self, base: PaneParams) -> str:
-        """What sets this pane apart from `base`, short enough for a title."""
-        found = [
-            field.short(getattr(self, key))
+        """What sets this pane apart from `base`. Stored votes are told apart by these very words."""
+        return "  ".join(self._different(base).values())
+
+    def differences_in_title(self, base: PaneParams) -> str:
+        """The same, the system prompt last: it is long, and a title is cut at its end."""
+        different = self._different(base)
+        system = different.pop("system", None)
+        return "  ".join([*different.values(), *([] if system is None else [system])])
+
+    def _different(self, base: PaneParams) -> dict[str, str]:
+        """In short and by their fields, the values that are others than those of `base`."""
+        return {
+            key: field.short(getattr(self, key))
             for key, field in FIELDS.items()
             if key != "name" and getattr(self, key) != getattr(base, key)
-        ]
-        return "  ".join(found)
+        }
 
     def sampling(self) -> dict[str, Any]:
         """As OpenAI's request fields; those that some servers refuse only when they matter."""
@@ -67,8 +77,7 @@ class PaneParams:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One editable value. parse: takes the text or TOML value, raises ParamError."""
 
     label: str

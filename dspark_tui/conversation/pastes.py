@@ -11,8 +11,9 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from functools import lru_cache
+
+from msgspec import Struct, to_builtins
 
 from dspark_tui.text.foreign import drawable
 
@@ -32,8 +33,7 @@ CHIP = re.compile(f"[{chr(FIRST)}-{chr(FIRST + MOST)}][^{CLOSE}\n]*{CLOSE}")
 _RESERVED = re.compile(f"[{chr(FIRST)}-{CLOSE}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Paste:
+class Paste(Struct, frozen=True):
     """What a chip stands for. name: where the text is from."""
 
     number: int
@@ -53,8 +53,7 @@ class Paste:
         return f"{chr(FIRST + self.number)}{_RESERVED.sub('', label)}{CLOSE}"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """What stands in a composer, as plain data. caret: row and column in `text`."""
 
     text: str = ""
@@ -136,7 +135,7 @@ class Pastes:
 
 @lru_cache(maxsize=4)
 def _dumped(draft: Draft) -> str:
-    return json.dumps(asdict(draft))
+    return json.dumps(to_builtins(draft))
 
 
 def drawn(line: str) -> str:

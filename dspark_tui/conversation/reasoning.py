@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 OPEN, CLOSE = "<think>", "</think>"
 LINE_CLOSE = f"\n{CLOSE}"
@@ -14,8 +15,7 @@ class Part(StrEnum):
     THOUGHT = "thought"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Some text of a part. recalls: all text before it was a thought, too: some templates open the
     tag in the prompt, so that only its end is seen."""
 
@@ -24,8 +24,7 @@ class Piece:
     recalls: bool = False
 
 
-@dataclass(slots=True)
-class Splitter:
+class Splitter(Struct):
     """Takes an answer's text as it comes. part: where it is now, None before the first character.
     thought: there has been a thought, or there is one.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
+class RequestRecord(Struct, frozen=True):
     """Times by the workbench's own stopwatch, in seconds since `sent`; None where unknown.
 
     id: ours. request: the server's, "" until it accepted. sent: Unix time. waited: until a slot was

@@ -8,8 +8,9 @@ import logging
 import secrets
 import time
 from collections import deque
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dspark_tui.conversation.params import DRAWN_SEED_BITS
 from dspark_tui.conversation.request_record import RequestRecord

@@ -6,8 +6,10 @@ Widgets only show this; a store can save it whole or turn by turn.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.pastes import Draft
@@ -22,8 +24,7 @@ MAX_PANES = 8
 HISTORY_KEPT = 200
 
 
-@dataclass(slots=True, eq=False)
-class Conversation:
+class Conversation(Struct, eq=False):
     """One pane. number: 1 to 8, its name for life. turns: the branch of the tree that is shown.
     starts: the first turn and its siblings. pending: prompts sent while it was busy. alias: the
     letter it goes by while nobody may know which pane it is, else "". marked: chosen for a

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from dspark_tui.conversation.request_record import RequestRecord
 
@@ -41,8 +42,7 @@ class Origin(StrEnum):
     REPEAT = "repeat"  # perhaps the seed: it is one of several asked at once, to be compared
 
 
-@dataclass(slots=True, eq=False)
-class Turn:
+class Turn(Struct, eq=False):
     """A prompt and its answer, complete or not. Siblings have the same parent.
 
     seed: what it was sent with, None where the server drew one. requests: one, and one more for
@@ -53,12 +53,15 @@ class Turn:
     answer: str = ""
     status: TurnStatus = TurnStatus.WAITING
     problem: str = ""
-    parent: Turn | None = field(default=None, repr=False)
+    parent: Turn | None = None
     origin: Origin = Origin.SENT
     seed: int | None = None
     id: int = field(default_factory=new_id)
-    children: list[Turn] = field(default_factory=list, repr=False)
-    requests: list[RequestRecord] = field(default_factory=list, repr=False)
+    children: list[Turn] = field(default_factory=list)
+    requests: list[RequestRecord] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"Turn({self.prompt!r}, {self.answer!r}, {self.status!r})"
 
     @property
     def created(self) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class Vote:
+class Vote(Struct):
     """On one broadcast. candidates: each pane's label and what set it apart, in the panes' order.
 
     winners: some of the candidates; several are a tie. blind: the first was given without knowing
@@ -28,8 +28,7 @@ class Vote:
         return candidate in self.winners
 
 
-@dataclass(slots=True)
-class Score:
+class Score(Struct):
     """How a candidate fared. stood: the votes it could have won."""
 
     candidate: str

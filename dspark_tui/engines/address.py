@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct, field
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where a server listens: a URL, or the path of a Unix socket."""
 
     url: str
@@ -40,8 +40,7 @@ class Address:
         return "the engine" if self.socket else self.url
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """A running server, and how to ask it.
 
     model: what requests name, None for the first it lists. headers: sent along with each request.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 Message = dict[str, str]
 """One entry of OpenAI's `messages`: role and content."""
@@ -11,22 +11,19 @@ CANCELLED = "cancelled"
 """How our engine ends an answer that somebody cancelled: as an error's code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The server took the request. id: for `cancel` and for finding it among the events."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """More of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The answer is complete. reason: OpenAI's finish reason, or CANCELLED. tokens: generated; all
     counts are None where the server doesn't say."""
 

@@ -10,11 +10,11 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
 from httpx_sse import EventSource
+from msgspec import Struct
 
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.answer_stream import updates
@@ -57,8 +57,7 @@ UNKNOWN_PATH = (404, 405, 501)
 """Statuses that say: this server has no such thing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
+class Disconnected(Struct, frozen=True):
     """The stream of events broke off; `events` goes on trying."""
 
     why: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct, field
 
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.worker_settings import WorkerSettings
@@ -23,8 +24,7 @@ from dspark_tui.setting import (
 from engine.speculate import Speculate
 
 
-@dataclass(frozen=True, slots=True)
-class EngineEntry(WorkerSettings):
+class EngineEntry(WorkerSettings, frozen=True):
     """A worker of our own for `model`; with `url`, a server elsewhere.
 
     api_key_env: the environment variable that holds the server's key. model: of a server, the one
@@ -36,8 +36,7 @@ class EngineEntry(WorkerSettings):
     headers: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryProblem:
+class EntryProblem(Struct, frozen=True):
     """Why a key is not used, or, with key "", the whole entry."""
 
     key: str
@@ -46,7 +45,7 @@ class EntryProblem:
 
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-OF_WORKERS = {setting.name for setting in fields(WorkerSettings)} - {"model"}
+OF_WORKERS = {*WorkerSettings.__struct_fields__} - {"model"}
 OF_SERVERS = ("api_key_env", "headers")
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from engine.events import Load
 
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from dspark_tui.engines.client import EngineClient
 
 
-@dataclass(frozen=True, slots=True)
-class Gauges:
+class Gauges(Struct, frozen=True):
     """The names under which one kind of server publishes its load; the first that is there."""
 
     running: tuple[str, ...]

@@ -6,7 +6,8 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dspark_tui.engines.chat_updates import Accepted, ChatUpdate, Ended, Text
 from dspark_tui.engines.client_errors import ClientError
@@ -17,8 +18,7 @@ REASONS = {reason.value: reason for reason in FinishReason}
 """By the server's word; a word that is none of ours ends an answer as STOP does."""
 
 
-@dataclass(slots=True)
-class _Lap:
+class _Lap(Struct):
     """One request. reason: that of an answer nobody waited for, until it ends otherwise."""
 
     request: str

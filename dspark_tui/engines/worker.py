@@ -11,9 +11,10 @@ from asyncio.subprocess import Process
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.private_folder import PrivateFolder, remove_abandoned
@@ -51,8 +52,7 @@ class WorkerPhase(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerState:
+class WorkerState(Struct, frozen=True):
     """reason: one line about the latest death or failure, "" before any."""
 
     phase: WorkerPhase

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from engine.speculate import Speculate
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(Struct, frozen=True):
     """model: "" for the embedded one. drafter: folder or hub id, "" for the one that is known.
     drafter_bits: 0 for as it is stored. confidence: of each guess, the least. max_draft: 0 for as
     many as pay."""

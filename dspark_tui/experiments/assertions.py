@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
+
+from msgspec import Struct
 
 from dspark_tui.experiments.template import filled
 
@@ -21,8 +22,7 @@ class Demand(StrEnum):
     MAX_LENGTH = "max_length"
 
 
-@dataclass(frozen=True, slots=True)
-class Assertion:
+class Assertion(Struct, frozen=True):
     """One demand. value: the text or the pattern, in which a variable stands for exactly the row's
     value; the most characters; nothing for JSON. ignore_case: of text and pattern.
     """

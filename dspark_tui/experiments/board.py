@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from dspark_tui.conversation.answer import Answer
 from dspark_tui.experiments.experiment import Cell, Experiment, Inputs
@@ -23,8 +24,7 @@ class State(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """A cell and what became of it. answer: while it is asked. row: as soon as it is answered.
     problem: why it was refused.
     """
@@ -99,8 +99,7 @@ class Order(StrEnum):
         return orders[(orders.index(self) + 1) % len(orders)]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """Which rows are shown and how they are sorted: those with a cell that is all it asks for.
 
     text: somewhere in the answer or the inputs, in any case.

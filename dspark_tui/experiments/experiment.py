@@ -6,7 +6,9 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.experiments.assertions import Assertion
@@ -19,16 +21,14 @@ CELL_LIMIT = 1_000_000
 KEY_DIGITS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A variant: its name in the results and its text, with `{{variable}}` for what varies."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One request of the experiment. number: 1, 2, … in order. repeat: how many cells before it are
     exactly like it. message and params.system: ready to be sent.
     """
@@ -55,8 +55,7 @@ class Cell:
         return hashlib.sha256(document.encode()).hexdigest()[:KEY_DIGITS]
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """None of the parts but the assertions is empty; without inputs there is one empty row."""
 
     prompts: tuple[Prompt, ...]

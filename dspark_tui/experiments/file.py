@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.experiments.assertions import Assertion, Demand

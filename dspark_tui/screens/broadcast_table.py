@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.content import Content
 
 from dspark_tui.comparison.broadcasts import Broadcast, Reply
@@ -22,8 +22,7 @@ CSV_COLUMNS = (
 """Times are seconds from sending the request, by the workbench's clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """value: what it shows of a reply; None where that is not known."""
 
     title: str

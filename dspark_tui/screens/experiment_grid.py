@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
@@ -183,7 +183,7 @@ class ExperimentGrid(Screen[bool]):
         self.query_one("#detail", Line).update(drawable(_detail(entry)) if entry else "")
 
     def _see(self, **changes: object) -> None:
-        self._grid.show(replace(self._grid.view, **changes))  # type: ignore[arg-type]
+        self._grid.show(replace(self._grid.view, **changes))
 
     # ---- actions: moving and seeing
 

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dspark_tui.conversation.session import Conversation
 from dspark_tui.paths import tilde
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.desk import Desk
+from dspark_tui.storage.workspace import every_turn
 
 
 class Exporting(Desk):
     """Each asks for the file's name, whose ending says what kind of file it is."""
 
     def action_export(self) -> None:
-        from dspark_tui.storage.export import messages_text
-
         pane = self.session.active
-        self._ask(f"pane-{pane.number}", "md", lambda suffix: messages_text([pane], suffix))
+        self._export_said([pane], f"pane-{pane.number}")
 
     def action_export_session(self) -> None:
-        from dspark_tui.storage.export import messages_text
-
-        panes = self.session.panes
-        self._ask("session", "md", lambda suffix: messages_text(panes, suffix))
+        self._export_said(self.session.panes, "session")
 
     def action_export_requests(self) -> None:
         from dspark_tui.storage.export import requests_text
 
         panes, runs = self.session.panes, self.runs
-        self._ask("requests", "csv", lambda suffix: requests_text(panes, runs, suffix))
+        if len(runs) or any(turn.requests for pane in panes for turn in every_turn(pane)):
+            self._ask("requests", "csv", lambda suffix: requests_text(panes, runs, suffix))
+        else:
+            self.say("no requests to export yet")
+
+    def _export_said(self, panes: Sequence[Conversation], what: str) -> None:
+        from dspark_tui.storage.export import messages_text
+
+        if any(pane.starts for pane in panes):
+            self._ask(what, "md", lambda suffix: messages_text(panes, suffix))
+        else:
+            self.say("nothing to export: no prompt was sent here yet")
 
     def _ask(self, what: str, ending: str, text: Callable[[str], str]) -> None:
         """text: what to write, for a file's ending."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual import events
 from textual.app import ComposeResult
 from textual.widgets import Static
@@ -54,8 +54,7 @@ QUIET_PERIOD = 0.25
 """Seconds between two looks at the engine while no pane runs: others may be using it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chrome:
+class Chrome(Struct, frozen=True):
     """What a terminal of some size has room for besides pane and composer."""
 
     line_only: bool
@@ -121,8 +120,9 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
         self.fit()
 
     def on_descendant_focus(self) -> None:
-        typing = self.focused is self.composer
-        self.key_bar.switch(Context.COMPOSER if typing else Context.PANES)
+        context = Context.COMPOSER if self.focused is self.composer else Context.PANES
+        self.key_bar.switch(context)
+        self.grid.switch(context)
         if self.focused is self.panel:
             self.key_bar.hint(self.panel.HINTS)
 

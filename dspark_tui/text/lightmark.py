@@ -8,8 +8,9 @@ jumps, and what is selected is the source.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Mark(StrEnum):
@@ -40,8 +41,7 @@ class Mark(StrEnum):
     MARKED = "marked"  # why an answer is not whole
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """`line[start:end]` is drawn as `mark`. within: what else it is, e.g. bold in a heading."""
 
     start: int
@@ -50,8 +50,7 @@ class Run:
     within: tuple[Mark, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """An open code fence. sign: the backticks or tildes that opened it."""
 
     sign: str

@@ -7,10 +7,11 @@ stay where the writer left them: the text hardly moves when it replaces what was
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.lightmark import Mark, Run
@@ -71,8 +72,7 @@ def _math(state: StateInline, silent: bool) -> bool:
     return True
 
 
-@dataclass(slots=True, eq=False)
-class _Container:
+class _Container(Struct, eq=False):
     """A quote or a list item. bullet: drawn once, before its first line; after that, indent is."""
 
     origin: int
@@ -80,8 +80,7 @@ class _Container:
     bullet: Span | None = None
 
 
-@dataclass(slots=True)
-class _Setter:
+class _Setter(Struct):
     """Walks the blocks. origins: the source line that each drawn line begins with."""
 
     source: list[str]

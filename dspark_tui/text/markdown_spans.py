@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.lightmark import Mark, Run
@@ -20,8 +21,7 @@ _MEANING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A piece of drawable text. within: what else it is, outermost first."""
 
     text: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size, split_graphemes
 
 from dspark_tui.text.foreign import drawable
@@ -20,8 +20,7 @@ _NEVER_FIRST = frozenset("、。，．！？；：」』）】》〉〕・ー々
 """Signs that East Asian text doesn't start a row with."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Atom:
+class _Atom(Struct, frozen=True):
     """Text that stays on one row: `text[start:end]`, then blanks up to `after`."""
 
     start: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
+
+from msgspec import Struct
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.conversation.reasoning import CLOSE, OPEN, Piece, Splitter
@@ -20,8 +21,7 @@ ROWS_KEPT = 1_000
 """Laid out for each chat once its reader is at the end; twice as many until then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """Lines of one kind that follow each other, as source text; packed, since a day has many."""
 
     kind: Kind
@@ -36,8 +36,7 @@ class Passage:
         return zlib.decompress(self.packed).decode("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A finished answer that still looks as it was streamed. first: its first line."""
 
     first: Line

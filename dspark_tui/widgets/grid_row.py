@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.cells import cell_len
 
 from dspark_tui.appearance.glyphs import Glyphs
@@ -28,8 +27,7 @@ WORDS_READ = 200
 """Characters of an answer that are looked at for its first words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """How a grid's width is shared out. label: cells for the inputs. shown: how many columns fit,
     each `column` cells wide; the last takes what is left.
     """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
+from msgspec import Struct, field
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -17,8 +17,7 @@ from dspark_tui.widgets.mark_styles import MarkStyles
 LINES_KEPT = 128
 
 
-@dataclass(slots=True)
-class PaintedLine:
+class PaintedLine(Struct):
     """A line's meaning, and those of its rows that were in sight, since a line may be huge."""
 
     runs: list[Run]

@@ -6,8 +6,8 @@ Component classes would do the same, but Textual matches each of them anew for e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.style import Style
 from textual.color import Color
 
@@ -41,8 +41,7 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MarkStyles:
+class MarkStyles(Struct, frozen=True):
     """variables: the theme's. base, ground: the widget's own style and the colour behind it."""
 
     variables: Mapping[str, str]

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.reactive import reactive
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
@@ -26,8 +27,11 @@ from dspark_tui.widgets.transcript import Transcript
 if TYPE_CHECKING:
     from dspark_tui.conversation.run import Run
 
-WELCOME = """\
-Type below, {send} sends.
+INVITATIONS = {
+    Context.COMPOSER: "Type below, {send} sends.",
+    Context.PANES: "{compose} to type; here letters are commands.",
+}
+WELCOME = """
 
 Every pane is a chat of its own;
 all of them share one batch.
@@ -47,7 +51,9 @@ ENDINGS = {
 
 
 class Pane(Vertical, can_focus=True):
-    """Shows a Conversation as its runs begin, advance and end."""
+    """Shows a Conversation as its runs begin, advance and end. context: where keys go now."""
+
+    context: reactive[Context] = reactive(Context.COMPOSER)
 
     class Activated(Message):
         """The pane took the focus."""
@@ -84,8 +90,9 @@ class Pane(Vertical, can_focus=True):
             self.transcript.resume(self.conversation.left_off)
 
     def _welcome(self) -> str:
-        ids = ("send", "params", "target", "help")
-        return WELCOME.format(**{id: self._keymap.name(id, Context.COMPOSER) for id in ids})
+        ids = ("send", "compose", "params", "target", "help")
+        keys = {id: self._keymap.name(id, self.context) for id in ids}
+        return (INVITATIONS[self.context] + WELCOME).format(**keys)
 
     async def on_key(self, event: events.Key) -> None:
         await act_on_key(self, event, self._calls)
@@ -97,17 +104,20 @@ class Pane(Vertical, can_focus=True):
         self.post_message(self.Activated(self.conversation))
 
     def describe(self, base: PaneParams, *, target: bool) -> None:
-        """Redo the title: number, name, what differs from `base`. target: Enter sends here."""
+        """Redo the title: number, name, marks, what differs from `base`. target: Enter sends here.
+
+        A narrow pane's title is cut at the end: what may be long comes last.
+        """
         conversation = self.conversation
         mark = self._glyphs.prompt if target else " "
         named = not conversation.alias  # nothing else may tell who it is
-        differences = conversation.params.differences(base) if named else ""
+        differences = conversation.params.differences_in_title(base) if named else ""
         self.border_title = Content.assemble(
             (mark, "$role-pane-target"),
             (f" {conversation.title}", "bold"),
-            f"  {differences}" if differences else "",
             ("  marked", "$role-pane-target") if conversation.marked else "",
             ("  voted", "$role-added") if conversation.voted and named else "",
+            f"  {differences}" if differences else "",
         )
         self.set_class(target, "-target")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
+from msgspec import Struct
 from textual.containers import Container
 
+from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.keymap import Keymap
@@ -31,8 +32,7 @@ class Layout(StrEnum):
         return layouts[(layouts.index(self) + 1) % len(layouts)]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     columns: int
     rows: int
 
@@ -63,6 +63,8 @@ def plan(panes: int, width: int, height: int, layout: Layout) -> Plan:
 class PaneGrid(Container):
     """Holds one Pane per conversation. `lay_out` shows the active one's page."""
 
+    _context = Context.COMPOSER
+
     def __init__(self, session: Session, glyphs: Glyphs, keymap: Keymap) -> None:
         self._session, self._glyphs, self._keymap = session, glyphs, keymap
         super().__init__(*(self._new_pane(pane) for pane in session.panes))
@@ -74,6 +76,7 @@ class PaneGrid(Container):
         """With its classes from the start: a later one would style the pane once more."""
         session = self._session
         pane = Pane(conversation, self._glyphs, self._keymap)
+        pane.context = self._context
         pane.set_class(session.is_target(conversation), "-target", update=False)
         pane.set_class(conversation is session.active, "-active", update=False)
         return pane
@@ -118,6 +121,12 @@ class PaneGrid(Container):
         """Put the panes in the session's order."""
         places = {f"pane-{pane.number}": place for place, pane in enumerate(self._session.panes)}
         self.sort_children(key=lambda child: places.get(child.id or "", len(places)))
+
+    def switch(self, context: Context) -> None:
+        """Note where keys go now: empty panes say what they do there."""
+        self._context = context
+        for pane in self.query(Pane):
+            pane.context = context
 
     def describe(self) -> None:
         """Redo the titles; the first pane is what the others are compared with."""

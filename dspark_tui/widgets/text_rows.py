@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from dspark_tui.text.lightmark import fence_after
 from dspark_tui.text.lines import Kind, Line, PlainLine
@@ -35,8 +36,7 @@ class Spot(NamedTuple):
     character: int
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """`lines[first:last]` become `lines`."""
 
     first: int

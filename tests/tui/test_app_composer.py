@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi import FastAPI, Request, Response
+from msgspec.structs import replace
 from textual.widgets import Input, OptionList
 
 from dspark_tui.keymap import read_keymap

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from textual.widgets import Static
 
 from dspark_tui.keymap import read_keymap
@@ -102,3 +101,16 @@ async def test_g_in_capitals_follows_a_growing_answer_again(open_bench: OpenBenc
         await bench.until(lambda: view.max_scroll_y > length)
         assert view.following
         assert view.scroll_y == view.max_scroll_y
+
+
+async def test_an_empty_pane_says_what_keys_mean_where_the_focus_is(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        for keys, words in (
+            ([], "Type below, Enter sends."),
+            (["escape"], "i to type; here letters are commands."),
+            (["plus"], "i to type; here letters are commands."),
+            (["i"], "Type below, Enter sends."),
+        ):
+            await bench.press(*keys)
+            for pane in bench.workbench.session.panes:
+                assert words in bench.pane(pane.number).render().plain

@@ -6,11 +6,11 @@ import asyncio
 import csv
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Static
 
 from dspark_tui.actions import Context

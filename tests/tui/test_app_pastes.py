@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
+from msgspec.structs import replace
 from textual import events
 
 from dspark_tui.conversation.pastes import CHIP, FIRST, Draft

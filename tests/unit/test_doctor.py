@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from dspark_tui import cli, config
@@ -97,7 +98,7 @@ def test_folders_that_cannot_be_written_are_as_bad_as_what_they_stop(
     blocked = tmp_path / "file"
     blocked.touch()
     monkeypatch.setenv("DSPARK_DATA_DIR", str(blocked / "data"))
-    paths = replace(Paths.of_user(), log=blocked / "log" / "w.log")
+    paths = structs.replace(Paths.of_user(), log=blocked / "log" / "w.log")
     levels = {check.topic: check.level for check in bad(checks.folders(paths))}
     assert levels == {"logs": Level.WARNING, "data": Level.ERROR}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from dspark_tui.batch.judged import baseline, verdict
 from dspark_tui.batch.lanes import Lane
 from engine.events import Phase, RequestState
@@ -65,7 +67,8 @@ def test_more_requests_than_slots_are_groups() -> None:
 
 def test_who_was_stopped_early_does_not_count() -> None:
     stopped = lane(tokens=3)
-    stopped = replace(stopped, request=replace(stopped.request, reason=FinishReason.CANCELLED))
+    cancelled = replace(stopped.request, reason=FinishReason.CANCELLED)
+    stopped = structs.replace(stopped, request=cancelled)
     found = judged(lane(), lane(), stopped)
     assert found is not None
     assert found.shape is not None

@@ -170,7 +170,7 @@ def test_a_missing_folder_is_no_problem(tmp_path: Path) -> None:
 
 
 def signs(of: Glyphs) -> str:
-    return "".join(getattr(of, name) for name in Glyphs.__dataclass_fields__)
+    return "".join(getattr(of, name) for name in Glyphs.__struct_fields__)
 
 
 def test_each_set_of_signs_asks_no_more_than_it_says() -> None:
