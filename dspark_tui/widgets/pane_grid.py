@@ -63,7 +63,7 @@ def plan(panes: int, width: int, height: int, layout: Layout) -> Plan:
 class PaneGrid(Container):
     """Holds one Pane per conversation. `lay_out` shows the active one's page."""
 
-    _context = Context.COMPOSER
+    _keys_of = Context.COMPOSER
 
     def __init__(self, session: Session, glyphs: Glyphs, keymap: Keymap) -> None:
         self._session, self._glyphs, self._keymap = session, glyphs, keymap
@@ -76,7 +76,7 @@ class PaneGrid(Container):
         """With its classes from the start: a later one would style the pane once more."""
         session = self._session
         pane = Pane(conversation, self._glyphs, self._keymap)
-        pane.context = self._context
+        pane.context = self._keys_of
         pane.set_class(session.is_target(conversation), "-target", update=False)
         pane.set_class(conversation is session.active, "-active", update=False)
         return pane
@@ -124,7 +124,7 @@ class PaneGrid(Container):
 
     def switch(self, context: Context) -> None:
         """Note where keys go now: empty panes say what they do there."""
-        self._context = context
+        self._keys_of = context
         for pane in self.query(Pane):
             pane.context = context
 
