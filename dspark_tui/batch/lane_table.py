@@ -53,7 +53,9 @@ class LaneTable:
         self.footers = [self._running, self._slots] if height >= ROOMY else []
         self.footers += [self._legend] if height >= LEGEND else []
         self.room = height - 1 - len(self.footers)
-        self.lanes = _shown(state.lanes, self.room, picked)
+        lanes = state.lanes
+        self.lanes = _shown(lanes, self.room, picked)
+        self.hidden = len(lanes) - len(self.lanes)
         self.before, self.after = _columns(width, glyphs, picked)
         used = sum(column.width for column in self.before + self.after)
         start = min((lane.request.queued for lane in self.lanes), default=0.0)
@@ -71,11 +73,19 @@ class LaneTable:
         line = [" "] * self.axis.columns
         for column, label in self.axis.ticks:
             line[column : column + len(label)] = label
+        name, *figures = self.before
         return (
-            *(Part(_aligned(c.title, c.width, c is self.before[0]), "dim") for c in self.before),
+            Part(cut(self._title(name), name.width), "dim"),
+            *(Part(c.title.rjust(c.width), "dim") for c in figures),
             Part("".join(line)[: self.axis.columns], "dim"),
             *(Part(c.title.rjust(c.width), "dim") for c in self.after),
         )
+
+    def _title(self, name: Column) -> str:
+        """The first column's, with how many lanes there is no room for."""
+        more = f"+{self.hidden} more"
+        full = f"{name.title} {more}"
+        return name.title if not self.hidden else full if len(full) < name.width else more
 
     def _lane(self, lane: Lane) -> Row:
         cells = lane_cells(lane, self.axis, self.now)
@@ -188,10 +198,6 @@ def _end(lane: Lane, glyphs: Glyphs) -> Part:
 def _number(value: float | None, form: str, width: int, glyphs: Glyphs) -> Part:
     text = glyphs.dash if value is None else form.format(value)
     return Part(text.rjust(width), "dim" if value is None else "text")
-
-
-def _aligned(text: str, width: int, left: bool) -> str:
-    return text.ljust(width) if left else text.rjust(width)
 
 
 def _runs(cells: list[Cell], glyphs: Glyphs) -> Iterator[Part]:

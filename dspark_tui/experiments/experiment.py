@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.experiments.assertions import Assertion
+from dspark_tui.experiments.lane_labels import lane_labels
 from dspark_tui.experiments.template import filled
 
 Inputs = Mapping[str, str]
@@ -30,7 +31,8 @@ class Prompt(Struct, frozen=True):
 
 class Cell(Struct, frozen=True):
     """One request of the experiment. number: 1, 2, … in order. repeat: how many cells before it are
-    exactly like it. message and params.system: ready to be sent.
+    exactly like it. message and params.system: ready to be sent. source: who asks, as the lanes of
+    the batch have room for it.
     """
 
     number: int
@@ -39,10 +41,11 @@ class Cell(Struct, frozen=True):
     inputs: Inputs
     params: PaneParams
     repeat: int = 0
+    source: str = ""
 
     @property
     def label(self) -> str:
-        """What tells it from its neighbours, on one line."""
+        """What is asked with what, on one line."""
         values = " ".join(", ".join(self.inputs.values()).split())
         shown = values if len(values) <= 40 else f"{values[:39]}…"
         return " / ".join(part for part in (self.prompt, shown, self.params.name) if part)
@@ -84,6 +87,7 @@ class Experiment(Struct, frozen=True):
     def cells(self) -> Iterator[Cell]:
         """All of them. Neighbours differ in their parameters first: they ask the same."""
         seen: Counter[str] = Counter()
+        sources = self._sources()
         number = 0
         for prompt in self.prompts:
             for inputs in self.inputs:
@@ -91,10 +95,20 @@ class Experiment(Struct, frozen=True):
                 for params in self.params:
                     number += 1
                     ready = replace(params, system=filled(params.system, inputs))
-                    cell = Cell(number, prompt.name, message, inputs, ready)
+                    source = next(sources) or prompt.name
+                    cell = Cell(number, prompt.name, message, inputs, ready, source=source)
                     key = cell.key("")
                     yield replace(cell, repeat=seen[key])
                     seen[key] += 1
+
+    def _sources(self) -> Iterator[str]:
+        names = self.variables
+        varying = [name for name in names if len({row.get(name) for row in self.inputs}) > 1]
+        return lane_labels(
+            [prompt.name for prompt in self.prompts],
+            [", ".join(row[name] for name in varying if name in row) for row in self.inputs],
+            [params.name for params in self.params],
+        )
 
 
 def _count(number: int, noun: str) -> str:

@@ -83,7 +83,7 @@ async def _answer(client: EngineClient, cell: Cell, listener: Listener) -> Answe
         answer = Answer()
         listener.began(cell, answer)
         try:
-            await answer.receive(client, messages, cell.params, cell.label)
+            await answer.receive(client, messages, cell.params, cell.source)
             break
         except (BusyError, ConnectionLostError):
             if delay is None:

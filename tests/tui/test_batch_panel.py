@@ -72,7 +72,7 @@ async def staged(
 
 def test_five_lines_at_eighty_columns_say_what_matters() -> None:
     assert drawn(state_of(burst()), 78, 5) == [
-        "request       0 s          10        end  tok │ 3 of 8 slots busy   1 queued",
+        "+2 more       0 s          10        end  tok │ 3 of 8 slots busy   1 queued",
         "r3  3 hot     ╌━━━━━╍╍━━━━━━━━━━>      -  262 │ 60.0 tok/s aggregate",
         "r4  4 long-co      ╌╌╌╌━━━━━━━━━>      -  151 │ 870 tok / 14.50 s",
         "r5  2 terse            ┈┈╌━━━━━━>      -  101 │ batch width 3, max 4, mean 3.3",
@@ -165,6 +165,14 @@ def test_running_lanes_come_before_queued_ones_and_those_before_finished_ones() 
     ]
     rows = drawn(state_of(events), 78, 5, START + 15)
     assert [row.split()[0] for row in rows[1:]] == ["r3", "r4", "r8", "r11"]
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "title"), [(78, 5, "+2 more "), (160, 5, "request +2 more ")]
+)
+def test_lanes_there_is_no_room_for_are_counted(width: int, height: int, title: str) -> None:
+    assert drawn(state_of(burst()), width, height)[0].startswith(title)
+    assert drawn(state_of(burst()), width, 12)[0].startswith("request ")
 
 
 def test_what_others_send_cannot_break_the_columns() -> None:

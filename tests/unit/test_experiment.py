@@ -66,11 +66,13 @@ def test_prompts_times_inputs_times_parameter_sets(written: Written) -> None:
     assert [cell.params.name for cell in cells[:2]] == ["T0", "hot"]
     assert [cell.params.system for cell in cells[1:4:2]] == ["Like a.", "Like b."]
     assert cells[-1].label == "prompt 2 / b, 2.5 / hot"
+    assert [cell.source for cell in cells[:3]] == ["T0/a, 1/x", "hot/a, 1/x", "T0/b, 2./x"]
 
 
 def test_one_prompt_alone_is_an_experiment(written: Written) -> None:
     (cell,) = load(written('[[prompt]]\ntext = "hi"')).cells()
     assert (cell.message, cell.inputs, cell.params) == ("hi", {}, PaneParams(name="default"))
+    assert cell.source == "prompt 1"
 
 
 @pytest.mark.parametrize(
