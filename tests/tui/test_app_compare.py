@@ -111,6 +111,18 @@ async def test_titles_say_what_differs_from_the_first_pane(open_bench: OpenBench
         assert title(bench, 2).split() == ["›", "2", "hot"]
 
 
+async def test_a_long_system_prompt_hides_neither_a_temperature_nor_a_mark(
+    open_bench: OpenBench,
+) -> None:
+    long = PaneParams(name="long", system="Speak like a pirate, all the time.", temperature=1.1)
+    settings = Settings(panes=(PaneParams(), long))
+    async with open_bench(size=(80, 24), settings=settings) as bench:
+        await bench.press("escape", "2", "m")
+        shown = title(bench, 2).split("  ")
+        assert shown[1:3] == ["marked", "T1.1"]
+        assert shown[3].startswith("sys: Speak")
+
+
 # ---- votes
 
 

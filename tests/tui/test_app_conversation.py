@@ -155,6 +155,17 @@ async def test_a_pane_is_exported_where_one_says_with_its_name(
         await bench.until(lambda: any("can't be written" in n for n in bench.notices()))
 
 
+async def test_where_nothing_was_said_there_is_nothing_to_export(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.press("escape", "w", "W")
+        bench.workbench.action_export_requests()
+        await bench.pilot.pause()
+        assert bench.app.screen is bench.workbench
+        said = bench.notices()
+        assert len(said) == 3
+        assert all("nothing to export" in line or "to export yet" in line for line in said)
+
+
 async def test_half_a_surrogate_pair_in_an_answer_is_kept_as_well_as_it_can_be(
     open_bench: OpenBench,
 ) -> None:
