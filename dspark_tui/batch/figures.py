@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from msgspec import Struct
 
 from dspark_tui.batch.lanes import Lane
 from dspark_tui.batch.live import Aggregate, LiveState
-from engine.events import Event, Queued, Snapshot
+from engine.events import Event, Queued, Snapshot, Warning
+from engine.proof.recording import CUT_OFF
 from engine.proof.verdict import Verdict
 
 
@@ -16,7 +17,8 @@ class BurstFigures(Struct, frozen=True):
     """Everything from the engine's waking to its being idle again, or to the recording's end.
 
     start, end: engine seconds. requests: all of them, those included whose lanes are forgotten.
-    widest: rows that shared a step. verdict: None where nothing was sent together.
+    widest: rows that shared a step. verdict: None where nothing was sent together. cut_off: the
+    requests that the recording left without an end.
     """
 
     start: float
@@ -26,6 +28,7 @@ class BurstFigures(Struct, frozen=True):
     aggregate: Aggregate | None
     widest: int
     verdict: Verdict | None
+    cut_off: frozenset[str]
 
     @property
     def size(self) -> str:
@@ -35,7 +38,10 @@ class BurstFigures(Struct, frozen=True):
 
 def burst_figures(events: Iterable[Event]) -> list[BurstFigures]:
     """The figures of each burst. One that ran alone is the baseline of those after it."""
-    return [_figures(state, now) for state, now in _bursts(events)]
+    told = tuple(events)
+    warnings = (event for event in told if isinstance(event, Warning))
+    cut_off = {w.request for w in warnings if w.code == CUT_OFF and w.request is not None}
+    return [_figures(state, now, cut_off) for state, now in _bursts(told)]
 
 
 def _bursts(events: Iterable[Event]) -> Iterator[tuple[LiveState, float]]:
@@ -61,7 +67,7 @@ def _ends_burst(event: Event, state: LiveState) -> bool:
     return False
 
 
-def _figures(state: LiveState, now: float) -> BurstFigures:
+def _figures(state: LiveState, now: float, cut_off: Set[str]) -> BurstFigures:
     assert state.burst is not None
     start, lanes = state.burst.start, tuple(state.lanes)
     return BurstFigures(
@@ -72,4 +78,5 @@ def _figures(state: LiveState, now: float) -> BurstFigures:
         aggregate=state.aggregate(now),
         widest=state.widths.peak(start),
         verdict=state.verdict,
+        cut_off=frozenset(lane.id for lane in lanes if lane.id in cut_off),
     )

@@ -115,7 +115,7 @@ class LiveState:
                 self.engine.apply(event)
                 self._notice(event.time, f"waits: {event.why}", event.request)
             case Warning():
-                self._notice(event.time, event.message)
+                self._notice(event.time, event.message, *filter(None, [event.request]))
             case _:
                 self.engine.apply(event)
 

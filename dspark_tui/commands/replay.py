@@ -89,7 +89,7 @@ def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
         yield ""
         yield f"burst {number}: {burst.size}, at most {burst.widest} in one step"
         yield f"{'request':<24}{'wait':>8}{'ttft':>8}{'end':>8}{'tok':>7}{'tok/s':>8}"
-        yield from (_lane_line(lane, burst.end) for lane in burst.lanes)
+        yield from (_lane_line(lane, burst) for lane in burst.lanes)
         if (total := burst.aggregate) is not None:
             yield f"aggregate {total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s"
         if burst.verdict is not None:
@@ -97,14 +97,18 @@ def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
             yield from (f"  {finding.sentence}" for finding in burst.verdict.findings)
 
 
-def _lane_line(lane: Lane, end: float) -> str:
+def _lane_line(lane: Lane, burst: BurstFigures) -> str:
     from dspark_tui.text.wrap import cut
 
     name = cut(f"r{lane.number} {lane.label}", 23, "")
-    seconds = (lane.waited(end), lane.ttft, lane.completion_time)
-    columns = "".join(f"{'-' if value is None else f'{value:.2f}':>8}" for value in seconds)
-    rate = "-" if lane.rate is None else f"{lane.rate:.1f}"
-    return f"{name:<24}{columns}{lane.request.tokens:>7}{rate:>8}"
+    waited, ttft = _number(lane.waited(burst.end), 2), _number(lane.ttft, 2)
+    end = "cut off" if lane.id in burst.cut_off else _number(lane.completion_time, 2)
+    tokens, rate = lane.request.tokens, _number(lane.rate, 1)
+    return f"{name:<24}{waited:>8}{ttft:>8}{end:>8}{tokens:>7}{rate:>8}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _when(recording: Recording) -> str:

@@ -9,17 +9,23 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from engine.events import Event, decode, encode
+from engine.events import Event, Finished, Warning, decode, encode
+from engine.state import EngineState
+from engine.types import FinishReason
 
 log = logging.getLogger(__name__)
 
 FORMAT = "dspark-tui events"
 VERSION = 1
+CUT_OFF = "cut_off"
+"""The code of the warning about a request that was still in the engine when the recording ended."""
 
 
 class RecordingError(Exception):
@@ -38,6 +44,7 @@ class Recording:
 class Recorder:
     """Writes events to a file, each one on disk before the next. One thread only.
 
+    Requests that have not ended by then are cut off in the file too.
     A disk that fills up in the middle ends the recording, not whoever is recorded; `problem` says
     so then, in one line.
     """
@@ -46,6 +53,7 @@ class Recorder:
         """Start a new file in place of any other of that name. Raises RecordingError."""
         self.path = path
         self.problem = ""
+        self._heard = _Heard()
         try:
             self._file = path.open("w", encoding="utf-8", buffering=1)
         except OSError as error:
@@ -64,10 +72,13 @@ class Recorder:
         self.close()
 
     def write(self, event: Event) -> None:
+        self._heard.apply(event)
         self._line(encode(event))
 
     def close(self) -> None:
         """Nothing is written after this."""
+        for event in self._heard.cut_off():
+            self._line(encode(event))
         try:
             self._file.close()
         except OSError as error:
@@ -89,7 +100,8 @@ class Recorder:
 def read(path: Path) -> Recording:
     """A recording's events, those this version doesn't know left out. Raises RecordingError.
 
-    A last line without its end is what a killed writer leaves: it is dropped.
+    A last line without its end is what a killed writer leaves: it is dropped, and the requests
+    that it left without an end are cut off where the recording ends.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -100,10 +112,35 @@ def read(path: Path) -> Recording:
     *lines, rest = text.split("\n")
     created = _header(path, lines[0] if lines else rest)
     events = [_event(path, number, line) for number, line in enumerate(lines[1:], 2)]
-    known = tuple(event for event in events if event is not None)
+    known = [event for event in events if event is not None]
     if not known:
         raise RecordingError(f"{path} holds no events")
-    return Recording(created, known, complete=not rest)
+    heard = _Heard()
+    for event in known:
+        heard.apply(event)
+    return Recording(created, (*known, *heard.cut_off()), complete=not rest)
+
+
+class _Heard:
+    """What a recording has told so far, and the end it gives to what has none."""
+
+    def __init__(self) -> None:
+        self._state = EngineState()
+        self._begun = inf
+
+    def apply(self, event: Event) -> None:
+        self._begun = min(self._begun, event.time)
+        self._state.apply(event)
+
+    def cut_off(self) -> Iterator[Event]:
+        """A warning and an end for each request that is still in the engine."""
+        now = self._state.time
+        why = f"cut off: the recording ended at {now - self._begun:.1f} s"
+        for id, request in self._state.requests.items():
+            if request.finished is None:
+                seconds = now - request.queued
+                yield Warning(now, CUT_OFF, why, id)
+                yield Finished(now, id, FinishReason.CANCELLED, request.tokens, seconds)
 
 
 def _header(path: Path, line: str) -> float:

@@ -172,7 +172,20 @@ def test_without_a_terminal_the_figures_are_printed(
         *("r2", "2", "terse", "0.00", "0.50", "6.70", "105", "17.1")
     ]
     waiting = next(line for line in printed if line.startswith("r6"))
-    assert waiting.split()[3:] == [f"{NOW - START - 13:.2f}", "-", "-", "0", "-"]
+    assert waiting.split()[3:] == [f"{NOW - START - 13:.2f}", "-", "cut", "off", "0", "-"]
+
+
+async def test_what_was_still_running_is_cut_off_at_the_end(paths: Paths, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with Recorder(path) as recorder:
+        for event in burst():
+            recorder.write(event)
+    async with playing(paths, list(read(path).events), size=(120, 30)) as replay:
+        await replay.press("left")
+        assert not any("cut off" in line for line in replay.panel)
+        await replay.press("end")
+        assert not replay.player.state.active
+        assert any("r3 r4 r5 r6 cut off: the recording" in line for line in replay.panel)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Event, Queued, Step, decode, encode
-from engine.proof.recording import VERSION, Recorder, RecordingError, read
+from engine.events import Event, Queued, Step, Warning, decode, encode
+from engine.proof.recording import CUT_OFF, VERSION, Recorder, RecordingError, read
 from engine.server import last_run
-from tests.tui.burst import burst, snapshot
+from engine.state import EngineState
+from engine.types import FinishReason
+from tests.tui.burst import NOW, START, burst, lone_request, snapshot
 
 
 @pytest.fixture
@@ -24,19 +26,48 @@ def record(path: Path, events: list[Event]) -> None:
             recorder.write(event)
 
 
+def whole() -> list[Event]:
+    """A request that came to its end."""
+    return [snapshot(), *lone_request(START, 40, 2.0)]
+
+
 def test_what_was_written_is_what_is_read(path: Path) -> None:
-    record(path, burst())
+    record(path, whole())
     recording = read(path)
-    assert list(recording.events) == burst()
+    assert list(recording.events) == whole()
     assert recording.complete
     assert recording.created > 1_700_000_000
 
 
 def test_each_line_is_the_event_as_the_wire_has_it(path: Path) -> None:
-    record(path, burst())
+    record(path, whole())
     header, *lines = map(json.loads, path.read_text().splitlines())
     assert header["version"] == VERSION
-    assert lines == json.loads(json.dumps([encode(event) for event in burst()]))
+    assert lines == json.loads(json.dumps([encode(event) for event in whole()]))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_requests_without_an_end_are_cut_off_where_the_recording_ends(
+    path: Path, closed: bool
+) -> None:
+    recorder = Recorder(path)
+    for event in burst():
+        recorder.write(event)
+    if closed:
+        recorder.close()
+    state = EngineState()
+    events = read(path).events
+    for event in events:
+        state.apply(event)
+    recorder.close()
+    assert events[: len(burst())] == tuple(burst())
+    ended = {r.request: (r.reason, r.finished) for r in state.requests.values()}
+    assert ended["r1"] == (FinishReason.STOP, START + 14.0)
+    assert {ended[id] for id in ("r3", "r4", "r5", "r6")} == {(FinishReason.CANCELLED, NOW)}
+    warnings = [event for event in events if isinstance(event, Warning)]
+    assert [warning.request for warning in warnings] == ["r3", "r4", "r5", "r6"]
+    assert {w.message for w in warnings} == {"cut off: the recording ended at 14.5 s"}
+    assert {warning.code for warning in warnings} == {CUT_OFF}
 
 
 def test_events_are_on_disk_at_once_and_a_cut_last_line_is_dropped(path: Path) -> None:
@@ -119,7 +150,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else() -> None:
 def test_events_survive_the_codec_with_awkward_text(path: Path) -> None:
     event = Queued(1.0, "r\n1", "a \x1b[31m ☺ \u2028", 1, 1, 1)
     record(path, [event])
-    assert list(read(path).events) == [event]
+    assert read(path).events[0] == event
     assert decode(encode(event)) == event
 
 
