@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ class Runs:
     ) -> None:
         self._engines = engines
         self._on_begin, self._on_drop = on_begin, on_drop
-        self._running: dict[int, Run] = {}
+        self._running: dict[int, Run] = {}  # by pane
 
     def __iter__(self) -> Iterator[Run]:
         return iter(list(self._running.values()))
@@ -37,11 +37,11 @@ class Runs:
         return len(self._running)
 
     def of(self, pane: Conversation) -> Run | None:
-        return self._running.get(pane.number)
+        return self._running.get(pane.id)
 
     def send(self, pane: Conversation, prompt: str) -> None:
         """Start an answer, or queue the prompt behind the one that runs."""
-        if pane.number in self._running:
+        if pane.id in self._running:
             pane.pending.append(prompt)
         else:
             self._start(pane, pane.begin(prompt))
@@ -54,19 +54,19 @@ class Runs:
         old = pane.turns[-1] if pane.turns else None
         if origin is Origin.SAME_SEED and old is not None and old.seed is None:
             return "this server chose the seed by itself: nobody knows it"
-        turn = None if pane.number in self._running else pane.beside_last(prompt, origin)
+        turn = None if pane.id in self._running else pane.beside_last(prompt, origin)
         if old is None or turn is None:
             return "this pane is busy" if pane.busy else "nothing to send again"
         if origin is Origin.SAME_SEED:
             turn.seed = old.seed
         elif origin is Origin.NEW_SEED and pane.params.seed is not None:
-            turn.seed = secrets.randbits(DRAWN_SEED_BITS)
+            turn.seed = random.getrandbits(DRAWN_SEED_BITS)
         self._start(pane, turn)
         return ""
 
     def go_on(self, pane: Conversation) -> str:
         """Continue the last answer where it broke off. Returns why that can't be, or ""."""
-        if pane.number in self._running:
+        if pane.id in self._running:
             return "this pane is busy"
         if not pane.turns or not pane.turns[-1].can_go_on:
             return "no answer here that was cut short"
@@ -95,7 +95,7 @@ class Runs:
 
     def retire(self, run: Run) -> None:
         """Forget a run that is over and start what waited behind it."""
-        del self._running[run.pane.number]
+        del self._running[run.pane.id]
         if run.pane.pending:
             self._start(run.pane, run.pane.begin(run.pane.pending.pop(0)))
 
@@ -104,7 +104,7 @@ class Runs:
         ending = [run for run in self if pane is None or run.pane is pane]
         for run in ending:
             self._drop_all(run.pane)
-            self._running.pop(run.pane.number)
+            self._running.pop(run.pane.id)
         await asyncio.gather(*(run.finish() for run in ending))
 
     def _drop(self, pane: Conversation) -> None:
@@ -120,5 +120,5 @@ class Runs:
         link = self._engines.of(pane.params.engine)
         link.revive()
         run = Run(pane, turn, link)
-        self._running[pane.number] = run
+        self._running[pane.id] = run
         self._on_begin(run)

@@ -175,13 +175,17 @@ class Session:
         return pane
 
     def close(self, pane: Conversation) -> bool:
-        """Drop a pane; the neighbour becomes active. The last one can't be closed."""
+        """Drop a pane; the neighbour becomes active. The last one can't be closed.
+
+        A text that was to be sent there joins the history.
+        """
         if len(self.panes) == 1:
             return False
         at = self.panes.index(pane)
         self.panes.remove(pane)
         self.chosen.discard(pane.number)
         self._leave_empty_choice()
+        self._leave_unsent(self.drafts.pop(str(pane.id), Draft()))
         if self.editing is pane:
             self.editing = None
         if self.active is pane:
@@ -199,7 +203,7 @@ class Session:
     @property
     def draft_key(self) -> str:
         """What a draft is for: the pane, where Enter sends to that one only."""
-        return str(self.active.number) if self.target is Target.THIS else self.target
+        return str(self.active.id) if self.target is Target.THIS else self.target
 
     def swap_draft(self, key: str, draft: Draft) -> Draft:
         """The draft for where prompts go now. key, draft: where they went, and what stood there.
@@ -211,7 +215,9 @@ class Session:
         aimed = not (key.isdigit() and here.isdigit())
         if key == here or (aimed and here not in self.drafts):
             return draft
-        if draft.text:
+        if key.isdigit() and all(str(pane.id) != key for pane in self.panes):
+            self._leave_unsent(draft)
+        elif draft.text:
             self.drafts[key] = draft
         return self.drafts.pop(here, Draft())
 
@@ -247,6 +253,10 @@ class Session:
             self.history.remove(prompt)
         self.history.append(prompt)
         del self.history[:-HISTORY_KEPT]
+
+    def _leave_unsent(self, draft: Draft) -> None:
+        if draft.text.strip():
+            self.remember(draft.prompt)
 
     def _leave_empty_choice(self) -> None:
         if self.target is Target.CHOSEN and not self.chosen:

@@ -146,9 +146,10 @@ def _restore_rest(session: Session, document: dict[str, Any]) -> None:
         with suppress(TypeError):
             vote["candidates"] = tuple(vote["candidates"])
             session.votes.append(Vote(**vote))
+    by_number = {str(pane.number): str(pane.id) for pane in session.panes}  # as drafts once were
     for key, draft in document.get("drafts", {}).items():
         with suppress(ValueError):
-            session.drafts[key] = Draft.loads(draft)
+            session.drafts[by_number.get(key, key)] = Draft.loads(draft)
 
 
 def _view(document: dict[str, Any]) -> View:

@@ -169,6 +169,21 @@ async def test_a_text_stays_with_its_conversation_and_goes_along_when_it_is_aime
         assert bench.composer.text == "for all"
 
 
+async def test_an_unsent_text_of_a_closed_pane_is_no_other_pane_s_but_can_be_recalled(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench() as bench:
+        await bench.press("tab", "ctrl+t")
+        await bench.type("for the one to go")
+        await bench.press("escape", "x")
+        await bench.until(lambda: len(bench.workbench.session.panes) == 1)
+        await bench.press("plus", "i")
+        assert bench.workbench.session.active.number == 2
+        assert bench.composer.text == ""
+        await bench.press("up")
+        assert bench.composer.text == "for the one to go"
+
+
 async def test_what_was_streaming_is_there_at_the_end_marked_as_stopped(
     open_bench: OpenBench,
 ) -> None:

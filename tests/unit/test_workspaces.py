@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 
+from dspark_tui.conversation.pastes import Draft
+from dspark_tui.storage.rows import PaneRow, Stored, WorkspaceRow
 from dspark_tui.storage.store import Store
+from dspark_tui.storage.workspace import restored
 from dspark_tui.storage.workspaces import Workspaces
 
 
@@ -30,3 +34,11 @@ def test_a_session_that_cannot_be_read_is_not_held(
         workspaces.open(7)
     assert not workspaces.in_use(7)
     workspaces.close()
+
+
+def test_drafts_that_were_kept_by_their_panes_numbers_come_back() -> None:
+    view = json.dumps({"drafts": {"2": Draft("for two").dumps(), "all": Draft("for all").dumps()}})
+    panes = [PaneRow(2**60 + number, 1, number, "{}", None) for number in (1, 2)]
+    session, _ = restored(Stored(WorkspaceRow(1, "", 0.0, view), panes))
+    drafts = {key: draft.text for key, draft in session.drafts.items()}
+    assert drafts == {str(2**60 + 2): "for two", "all": "for all"}
