@@ -122,6 +122,7 @@ class DsparkApp(ThemedApp):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
+        gc.enable()
         if self._start.prompt:
             self.workbench.session.target = Target.ALL
             self.workbench.send(self._start.prompt)

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from dspark_tui.app import DsparkApp
     from engine.proof.recording import Recorder
 
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Python's own make the collector walk all widgets so often that it is seen as stutter, and walk
-what is being imported several times over before the first frame."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `dspark-tui`; returns the exit code. Never lets a traceback reach the terminal."""
@@ -64,7 +60,6 @@ def check_config() -> int:
 
 
 def run_workbench(args: argparse.Namespace) -> int:
-    gc.set_threshold(*GC_THRESHOLDS)
     paths = Paths.of_user()
     loaded = config.load(paths.config)
     try:
@@ -78,6 +73,7 @@ def run_workbench(args: argparse.Namespace) -> int:
     terminal.fit(loaded)
     notices = [*problem_notice(loaded.problems), *start_log(paths)]
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+    gc.disable()  # what is imported and built stays: the app enables it with its first frame
     fresh = bool(args.new or args.pane or args.prompt)
     app = build_app(loaded.settings, paths, notices, args.prompt, recorder, fresh=fresh)
     failure = run_app(app)

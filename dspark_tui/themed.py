@@ -14,6 +14,7 @@ from textual.app import App
 from textual.filter import LineFilter, NoColor
 from textual.message import Message
 from textual.notifications import SeverityLevel
+from textual.theme import Theme
 from textual.widget import Widget
 
 from dspark_tui import textual_private
@@ -39,6 +40,8 @@ class ThemedApp(App[None]):
     """failure: one line when it ended by a fault of its own, for whoever started it to print."""
 
     TITLE = "dspark-tui"
+    _styled: Theme | None = None
+    """What the styles were read with last."""
     _rising = 0
     """Keys that no widget took and that wait in our queue for the screen's bindings."""
 
@@ -55,6 +58,12 @@ class ThemedApp(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """As Textual's, which at the start would read the same styles a second and a third time."""
+        if self.current_theme is not self._styled:
+            self._styled = self.current_theme
+            super().refresh_css(animate)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """With NO_COLOR no colour is sent at all; Textual alone would send greys."""
@@ -125,6 +134,8 @@ class ThemedApp(App[None]):
             self._wear(DEFAULT_THEME if wanted != DEFAULT_THEME else "textual-dark")
         else:
             self.theme = wanted
+            self.stylesheet.set_variables(self.get_css_variables())
+            self._styled = self.current_theme
 
     def _begin_loading(self) -> None:
         self.run_worker(self._load_themes(), group="themes", exit_on_error=False)

@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def unknown(name: str, user_folder: Path | None = None) -> str:
 
 def shipped_themes() -> Path:
     """The folder of the themes that come with the program: in the wheel, else in a checkout."""
-    package = Path(str(resources.files("dspark_tui")))
+    package = Path(__file__).parents[1]
     installed = package / "themes"
     return installed if installed.is_dir() else package.parent / "themes"
 
@@ -139,7 +138,8 @@ def _ansi_variables(theme: Theme) -> dict[str, str]:
 
 
 def _variables(data: dict[str, Any], theme: Theme) -> dict[str, str]:
-    palette, defaults = palette_of(theme), theme.to_color_system().generate()
+    defaults = theme.to_color_system().generate()
+    palette = {name: defaults[name] for name in PALETTE}
     variables = dict(_section(data, "variables", str))
     for key, value in variables.items():
         if value.startswith("#") or defaults.get(key, "").startswith("#"):

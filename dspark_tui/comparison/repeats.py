@@ -6,7 +6,7 @@ The answers are turns beside the pane's own, so they are stored, found and expor
 from __future__ import annotations
 
 import asyncio
-import secrets
+import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -73,7 +73,7 @@ class Repeats:
 
     def ask(self, times: int, *, same: bool) -> None:
         """Ask each pane's engine. same: with one seed for all; else each has the next one."""
-        drawn = secrets.randbits(DRAWN_SEED_BITS)
+        drawn = random.getrandbits(DRAWN_SEED_BITS)
         self.attempts = [
             self._asked(pane, number, self._seed(pane, drawn, number, same=same))
             for pane in self.panes

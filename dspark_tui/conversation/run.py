@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import secrets
+import random
 import time
 from collections import deque
 from typing import Any
@@ -126,7 +126,7 @@ class Run:
         if self.turn.seed is None:
             self.turn.seed = params.seed
         if self.turn.seed is None and not self._link.batch_hidden:
-            self.turn.seed = secrets.randbits(DRAWN_SEED_BITS)
+            self.turn.seed = random.getrandbits(DRAWN_SEED_BITS)
         seed = {} if self.turn.seed is None else {"seed": self.turn.seed}
         return params.sampling() | seed | (CONTINUES if self.continues else {})
 

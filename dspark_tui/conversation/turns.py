@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 import time
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ RANDOM_BITS = 12
 
 def new_id() -> int:
     """A 63-bit number no other process gives out; later ones are larger."""
-    return time.time_ns() >> RANDOM_BITS << RANDOM_BITS | secrets.randbits(RANDOM_BITS)
+    return time.time_ns() >> RANDOM_BITS << RANDOM_BITS | random.getrandbits(RANDOM_BITS)
 
 
 class TurnStatus(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -124,7 +124,7 @@ class Comparing(Paning):
         elif len(self.session.panes) == 1:
             self.say("one pane alone can't be mistaken for another")
         else:
-            hide(self.session, secrets.randbits(BLIND_SEED_BITS))
+            hide(self.session, random.getrandbits(BLIND_SEED_BITS))
             self.grid.reorder()
             self.activate(self.session.panes[0])  # staying where one was would tell who that is
             self.say(f"blind: {self.key('vote', Context.PANES)} votes and shows who is who")
