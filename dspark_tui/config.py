@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from dspark_tui.actions import ACTIONS
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.conversation.pastes import COLLAPSE_OVER
 from dspark_tui.conversation.session import MAX_PANES
-from dspark_tui.engines.entries import NAME, EngineEntry, engine_problem, read_entry
+from dspark_tui.engines.entries import KEYS, NAME, EngineEntry, engine_problem, read_entry
 from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.keymap import Keymap, read_keymap
 from dspark_tui.setting import (
@@ -30,6 +31,8 @@ from dspark_tui.setting import (
 )
 from dspark_tui.toml_source import TOP, FileError, MissingFileError, Place, Problem, TomlSource
 from engine.speculate import Speculate
+
+ACTION_IDS = frozenset(action.id for action in ACTIONS)
 
 PANELS = ("auto", "off", "small", "medium", "large", "full")
 
@@ -96,20 +99,19 @@ class _Reader:
             self._setting(key, value)
         if keys or not self.loaded.settings.vim:
             self._keys(keys)
+        self.loaded.problems.sort(key=lambda problem: problem.line)
         return self.loaded
 
     def _setting(self, key: str, value: Any) -> None:
         setting = SETTINGS.get(key)
         table, _, name = key.rpartition(".")
-        if setting is None:
-            near = get_close_matches(key, [*SETTINGS, *TABLES], 1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            if key in FIELDS and not isinstance(value, dict):
-                hint = "it belongs under [defaults] or [[pane]]"
+        if setting is None and isinstance(value, dict):
+            inside = next((f"{inner}: {home}" for inner in value if (home := _home(inner))), "")
+            self._problem(name, "is not a table of settings", _nearest(key, TABLES) or inside)
+        elif setting is None:
+            hint = _home(name) or _nearest(key, [*SETTINGS, *TABLES])
             self._problem(name, "is not a setting", hint, Place(table))
-            return
-        wanted = setting.check(value)
-        if wanted:
+        elif wanted := setting.check(value):
             self._problem(name, f"takes {wanted}, not {value!r}", place=Place(table))
         else:
             self.loaded.set(attribute(key), value, str(self.path))
@@ -124,7 +126,8 @@ class _Reader:
             for problem in problems:
                 opening = f"engines.{name}" if NAME.fullmatch(name) else f'engines."{name}"'
                 place = Place(opening) if problem.key else TOP
-                self._problem(problem.key or opening, problem.text, problem.hint, place)
+                hint = problem.hint if problem.key in KEYS else _home(problem.key) or problem.hint
+                self._problem(problem.key or opening, problem.text, hint, place)
             if entry is not None:
                 engines[name] = entry
         self.loaded.set("engines", engines, str(self.path))
@@ -136,7 +139,8 @@ class _Reader:
         keymap, problems = read_keymap(table, self.loaded.settings.vim)
         self.loaded.set("keys", keymap, str(self.path))
         for problem in problems:
-            self._problem(problem.id, problem.text, problem.hint, Place("keys"))
+            hint = problem.hint if problem.id in ACTION_IDS else _home(problem.id) or problem.hint
+            self._problem(problem.id, problem.text, hint, Place("keys"))
 
     def _panes(self, defaults: PaneParams, tables: Any) -> tuple[PaneParams, ...]:
         if tables is None:
@@ -164,16 +168,32 @@ class _Reader:
                 base = updated(base, {key: value})
                 self.loaded.sources[f"{section}.{nth}.{key}"] = str(self.path)
             except ParamError as error:
-                near = get_close_matches(key, FIELDS, 1) if key not in FIELDS else []
-                hint = f"did you mean {near[0]}?" if near else ""
-                text = (
-                    "is not a pane parameter" if key not in FIELDS else str(error)[len(key) + 1 :]
-                )
+                hint, text = "", str(error)[len(key) + 1 :]
+                if key not in FIELDS:
+                    hint, text = _home(key) or _nearest(key, FIELDS), "is not a pane parameter"
                 self._problem(key, text, hint, Place(section, nth))
         return base
 
     def _problem(self, key: str, text: str, hint: str = "", place: Place = TOP) -> None:
         self.loaded.problems.append(self.source.problem(key, text, place, hint))
+
+
+def _home(key: str) -> str:
+    """Where a key belongs that stands elsewhere, in words; "" if it is nothing anywhere."""
+    table = next((k.removesuffix(f".{key}") for k in SETTINGS if k.endswith(f".{key}")), "")
+    places = {
+        "at the file's top, above the first table": key in SETTINGS,
+        f"under [{table}]": table,
+        "under [defaults] or [[pane]]": key in FIELDS,
+        "under [engines.NAME]": key in KEYS,
+        "under [keys]": key in ACTION_IDS,
+    }
+    return next((f"it belongs {place}" for place, fits in places.items() if fits), "")
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    near = get_close_matches(key, known, 1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def attribute(key: str) -> str:
@@ -215,4 +235,5 @@ TABLES = {
     "pane": "a pane each",
     "engines": "an engine each that panes can name, a worker of our own or a server",
     "keys": "an action's keys, one or a list; letters act in the panes only",
+    "paste": "what a paste looks like in the text",
 }

@@ -103,7 +103,8 @@ def _action(id: str) -> Action:
         if action.id == id:
             return action
     near = get_close_matches(id, [action.id for action in ACTIONS], 1)
-    raise _Unusable("is no action", f"did you mean {near[0]}?" if near else "")
+    hint = f"did you mean {near[0]}?" if near else "`dspark-tui config` lists all"
+    raise _Unusable("is no action", hint)
 
 
 def _keys(value: Any) -> tuple[str, ...]:

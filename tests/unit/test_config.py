@@ -93,6 +93,18 @@ def test_a_full_file(file: Path) -> None:
         ("[defaults]\nseed = -1", 2, ["seed", "whole number"]),
         ("a = 1\nb = [1,\n", 2, ["not valid TOML"]),
         ("a = = 1", 1, ["not valid TOML"]),
+        ("temperature = 1", 1, ["it belongs under [defaults] or [[pane]]"]),
+        ("url = 'http://x'", 1, ["it belongs under [engines.NAME]"]),
+        ("zoom = 'f9'", 1, ["it belongs under [keys]"]),
+        ("collapse_over = 3", 1, ["it belongs under [paste]"]),
+        ("[defaults]\nmax_batch = 3", 2, ["at the file's top, above the first table"]),
+        ("[[pane]]\n[[pane]]\nvim = false", 3, ["at the file's top"]),
+        ("[engines.a]\ntheme = 'paper'", 2, ["at the file's top"]),
+        ("[batch]\nmax_batch = 3", 1, ["batch is not a table", "max_batch: it belongs at the"]),
+        ("[paste]\ncolapse_over = 1", 2, ["did you mean paste.collapse_over?"]),
+        ("[keys]\nqiut = 'f9'", 2, ["did you mean quit?"]),
+        ("[keys]\nwhatever = 'f9'", 2, ["`dspark-tui config` lists all"]),
+        ("[keys]\nseed = 'f9'", 2, ["it belongs under [defaults]"]),
     ],
 )
 def test_a_problem_names_file_line_key_and_what_would_be_right(
@@ -105,6 +117,13 @@ def test_a_problem_names_file_line_key_and_what_would_be_right(
     assert "\n" not in shown
     for word in words:
         assert word in shown
+
+
+def test_problems_are_told_in_the_order_of_the_file(file: Path) -> None:
+    text = "modle = 1\n[keys]\nqiut = 'f9'\n[[pane]]\nseed = -1\n[defaults]\nsed = 1\n"
+    text += "[engines.a]\nurl = 3\n[paste]\ncollapse_over = -1"
+    lines = [problem.line for problem in load(file, text).problems]
+    assert lines == [1, 3, 5, 7, 9, 11]
 
 
 def test_one_wrong_value_costs_only_itself(file: Path) -> None:

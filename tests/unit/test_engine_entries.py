@@ -67,7 +67,7 @@ def test_entries_are_read_and_panes_are_bound_to_them(tmp_path: Path) -> None:
         ('[engines."a b"]\nmodel = ""', '1: engines."a b" is no name'),
         ("engines.a = 3", "1: engines.a is written as a table, [engines.a]"),
         ("engines = 3", "1: engines is written as [engines.NAME] tables"),
-        ("[engine.a]\nmodel = ''", "1: engine is not a setting (did you mean engines?)"),
+        ("[engine.a]\nmodel = ''", "1: engine is not a table of settings (did you mean engines?)"),
         (
             "[engines.cloud]\n[[pane]]\nengine = 'clod'",
             "3: engine 'clod' is not there (did you mean cloud?)",
