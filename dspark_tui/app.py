@@ -9,6 +9,7 @@ import sqlite3
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from textual.message import Message
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance import glyphs
@@ -21,7 +22,7 @@ from dspark_tui.screens.keeping import SessionChosen
 from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
 from dspark_tui.state import UiState
-from dspark_tui.storage.workspaces import Opened, Workspaces
+from dspark_tui.storage.workspaces import Choice, Opened, Workspaces
 from dspark_tui.text.wrap import cut
 from dspark_tui.themed import ThemedApp
 from dspark_tui.widgets.batch_panel import Mode
@@ -133,9 +134,18 @@ class DsparkApp(ThemedApp):
             self.workbench.keep()
         super().exit(*args, **options)
 
+    def post_message(self, message: Message) -> bool:
+        if isinstance(message, SessionChosen):
+            self._rising += 1  # what is typed from now on is for that session
+        return super().post_message(message)
+
     async def on_session_chosen(self, message: SessionChosen) -> None:
+        await self._show_session(message.choice)
+        self._rising -= 1
+
+    async def _show_session(self, choice: Choice) -> None:
         """Show another session in a workbench of its own; the engines stay."""
-        choice, old = message.choice, self.workbench
+        old = self.workbench
         if choice.workspace is not None and self._workspaces.in_use(choice.workspace):
             self.notify("that session is open in another window", severity="warning")
             return

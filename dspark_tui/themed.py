@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from textual import events
 from textual.app import App
+from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.message import Message
 from textual.notifications import SeverityLevel
@@ -43,7 +44,8 @@ class ThemedApp(App[None]):
     _styled: Theme | None = None
     """What the styles were read with last."""
     _rising = 0
-    """Keys that no widget took and that wait in our queue for the screen's bindings."""
+    """Messages in our queue that later keys wait behind, as keys do that no widget took and that
+    are for the screen's bindings."""
 
     def __init__(self, paths: Paths, theme: str, ascii: bool) -> None:
         """theme: its name; "" is the default one."""
@@ -93,15 +95,25 @@ class ThemedApp(App[None]):
             await self._passed_on(event, target)
 
     async def _passed_on(self, event: events.Event, target: Widget) -> None:
-        """Wait until what was given to the widget was taken, or has come back up here."""
+        """Wait until what was given to the widget was taken, or has come back up here.
+
+        A screen that is shown instead then has heard by now what the other one led to.
+        """
+        screen = self.screen
         with suppress(TimeoutError):
             async with asyncio.timeout(KEY_PATIENCE):
                 for node in target.ancestors_with_self:
-                    handled = asyncio.Event()
-                    if node is not self and node.call_later(handled.set):
-                        await handled.wait()
+                    await self._passed(node)
                     if textual_private.was_taken(event):
-                        return
+                        break
+                if self.screen is not screen:
+                    await self._passed(self.screen)
+
+    async def _passed(self, node: DOMNode) -> None:
+        """Wait until the node has dealt with what is in its queue."""
+        handled = asyncio.Event()
+        if node is not self and node.call_later(handled.set):
+            await handled.wait()
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()

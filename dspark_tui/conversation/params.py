@@ -44,7 +44,7 @@ class PaneParams(Struct, frozen=True):
     engine: str = ""
 
     def differences(self, base: PaneParams) -> str:
-        """What sets this pane apart from `base`. Stored votes are told apart by these very words."""
+        """What sets this pane apart from `base`. Stored votes are known by these very words."""
         return "  ".join(self._different(base).values())
 
     def differences_in_title(self, base: PaneParams) -> str:

@@ -75,12 +75,12 @@ class Keeping(Desk):
             self.show_turn(choice)
             return
         if not self.runs:
-            self.post_message(SessionChosen(choice))
+            self.app.post_message(SessionChosen(choice))
             return
 
         def go(confirmed: bool | None) -> None:
             if confirmed:
-                self.post_message(SessionChosen(choice))
+                self.app.post_message(SessionChosen(choice))
 
         question = "Panes are answering here. Stop them and open another session?"
         self.app.push_screen(Confirm(question, "open"), go)

@@ -6,7 +6,8 @@ import pytest
 from textual import events
 
 from dspark_tui.screens.params import ParamsForm
-from tests.tui.conftest import Bench, OpenBench
+from dspark_tui.screens.sessions import Sessions
+from tests.tui.conftest import Bench, OpenBench, panes
 
 
 async def typed_at_once(bench: Bench, keys: list[str]) -> None:
@@ -54,6 +55,29 @@ async def test_a_question_is_answered_and_the_text_goes_on(open_bench: OpenBench
         await typed_at_once(bench, ["escape", "x", "enter", "i", *"so"])
         await bench.until(lambda: bench.composer.text == "so")
         await bench.until(lambda: len(bench.workbench.session.panes) == 1)
+
+
+@pytest.mark.parametrize("key", ["ctrl+n", "enter"])
+async def test_what_follows_the_choice_of_a_session_is_for_that_session(
+    open_bench: OpenBench, key: str
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        bench.workbench.action_new_session()
+        await bench.until(lambda: not bench.conversation(1).turns)
+        await bench.send("another")
+        await bench.until_idle()
+        await bench.press("escape", "O")
+        screen = bench.app.screen
+        assert isinstance(screen, Sessions)
+        await bench.until(lambda: screen.highlighted)
+        old = bench.workbench
+        await typed_at_once(bench, ["down", key, *"xso"])
+        await bench.until(lambda: bench.composer.text == "xso")
+        assert bench.workbench is not old
+        assert len(old.session.panes) == 1
+        assert not old.composer.text
 
 
 async def test_a_paste_waits_for_the_key_before_it(open_bench: OpenBench) -> None:
