@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.lightmark import Fence, Mark, Run, hang, runs
-from dspark_tui.text.wrap import fitting_hang, wrap
+from dspark_tui.text.wrap import fitting_hang, wrap, wrap_values
 
 
 class Kind(StrEnum):
@@ -22,27 +22,28 @@ class Kind(StrEnum):
     GAP = "gap"
 
 
-@dataclass(slots=True, eq=False)
-class Line(ABC):
-    """source: the text behind it, several lines of it where they are drawn as one.
+class Layout(Struct, kw_only=True, eq=False):
+    """`drawn[start:end]` is on each of `rows`, on later ones after `hang`."""
 
-    `drawn[start:end]` is on each of `rows`, on later ones after `hang`.
-    """
+    drawn: str = ""
+    hang: str = ""
+    rows: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Line(Layout):
+    """source: the text behind it, several lines of it where they are drawn as one."""
 
     kind: Kind
     source: str
-    drawn: str = field(init=False)
-    hang: str = field(init=False)
-    rows: list[tuple[int, int]] = field(init=False)
 
-    @abstractmethod
     def lay_out(self, width: int) -> None:
         """Work out what is drawn in rows of `width` cells."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def runs(self) -> list[Run]:
         """The drawn text with its meaning, without gaps."""
+        raise NotImplementedError
 
     @property
     def filler(self) -> Mark:
@@ -54,7 +55,6 @@ class Line(ABC):
         return self.drawn[start:end]
 
 
-@dataclass(slots=True, eq=False)
 class PlainLine(Line):
     """A line as it was written. prefix: chrome drawn before it. fence: the one open before it."""
 
@@ -68,7 +68,8 @@ class PlainLine(Line):
         if self.kind is Kind.ANSWER:
             cells = hang(text, self.fence)
         self.hang = " " * fitting_hang(cells, width)
-        self.rows = wrap(self.drawn, width, cells)
+        figures = self.kind in (Kind.FOOTER, Kind.MARKED)
+        self.rows = (wrap_values if figures else wrap)(self.drawn, width, cells)
 
     def source_between(self, start: int, end: int | None) -> str:
         text = self.drawn[len(self.prefix) :]
@@ -91,7 +92,6 @@ class PlainLine(Line):
         return Mark.FENCE if found and found[0].mark is Mark.FENCE else Mark.TEXT
 
 
-@dataclass(slots=True, eq=False)
 class SetLine(Line):
     """A line set in type: text and runs that differ from the source, wrapped like any other.
 
@@ -117,7 +117,6 @@ class SetLine(Line):
         return self.fill
 
 
-@dataclass(slots=True, eq=False)
 class RuleLine(Line):
     """A line across, however wide. before: what it stands in."""
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size, split_graphemes
 
 from dspark_tui.text.foreign import drawable
 
+_VALUE = re.compile(r"\S+(?: \S+)*")
 _WORD = re.compile(r"\S+\s*|\s+")
 _ONE_CELL_EACH = re.compile(
     "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u0482\u2010-\u2027\u2030-\u205e]*"
@@ -38,6 +39,24 @@ def wrap(text: str, width: int, hang: int = 0) -> list[tuple[int, int]]:
     hang = fitting_hang(hang, width)
     plain = _ONE_CELL_EACH.fullmatch(text) is not None
     return (_by_blanks(text, width, hang) if plain else None) or _by_atoms(text, width, hang)
+
+
+def wrap_values(text: str, width: int, hang: int = 0) -> list[tuple[int, int]]:
+    """The same for values that two blanks or more set apart: rows end only between two of them.
+
+    Where one is longer than a row, all are wrapped like any text.
+    """
+    rows: list[tuple[int, int]] = []
+    room = width
+    for start, end in (value.span() for value in _VALUE.finditer(text)):
+        if rows and cell_len(text[rows[-1][0] : end]) <= room:
+            rows[-1] = rows[-1][0], end
+            continue
+        room = width - fitting_hang(hang, width) if rows else width
+        if cell_len(text[start:end]) > room:
+            return wrap(text, width, hang)
+        rows.append((start, end))
+    return rows or wrap(text, width, hang)
 
 
 def fitting_hang(hang: int, width: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from rich.cells import cell_len
 from wcwidth import wcwidth
 
 from dspark_tui.text.foreign import drawable
-from dspark_tui.text.wrap import cut, wrap
+from dspark_tui.text.wrap import cut, wrap, wrap_values
 
 
 def rows(text: str, width: int, hang: int = 0) -> list[str]:
@@ -44,6 +46,21 @@ def test_later_rows_leave_room_for_the_hanging_indent() -> None:
     assert rows("1234567890. ab cd", 12, hang=12) == ["1234567890.", "ab cd"]  # too deep: no hang
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (40, ["x stopped   412 tok  30.3 tok/s  14.2 s"]),
+        (38, ["x stopped   412 tok  30.3 tok/s", "14.2 s"]),
+        (20, ["x stopped   412 tok", "30.3 tok/s  14.2 s"]),
+        (19, ["x stopped   412 tok", "30.3 tok/s", "14.2 s"]),
+        (10, ["x stopped", "412 tok", "30.3", "tok/s", "14.2 s"]),
+    ],
+)
+def test_no_row_ends_within_a_value_that_fits_one(width: int, expected: list[str]) -> None:
+    text = "x stopped   412 tok  30.3 tok/s  14.2 s"
+    assert [text[start:end] for start, end in wrap_values(text, width, 2)] == expected
+
+
 def test_east_asian_text_fills_its_rows() -> None:
     """Text without blanks breaks between characters, so a 30-cell pane is nearly full."""
     text = "光线进入水滴后会发生折射，然后在背面反射。" * 10
@@ -61,10 +78,13 @@ def test_all_terminals_count_the_same_cells(text: str) -> None:
     assert cell_len(shown) == sum(max(0, wcwidth(character)) for character in shown)
 
 
-@given(st.text(max_size=80), st.integers(1, 40), st.integers(0, 6))
-def test_nothing_is_lost_or_too_wide(text: str, width: int, hang: int) -> None:
+@pytest.mark.parametrize("wrapped", [wrap, wrap_values])
+@given(text=st.text(max_size=80), width=st.integers(1, 40), hang=st.integers(0, 6))
+def test_nothing_is_lost_or_too_wide(
+    wrapped: Callable[[str, int, int], list[tuple[int, int]]], text: str, width: int, hang: int
+) -> None:
     shown = drawable(text)
-    slices = wrap(shown, width, hang)
+    slices = wrapped(shown, width, hang)
     kept = "".join(shown[start:end] for start, end in slices)
     assert kept.split() == shown.split() or "".join(kept.split()) == "".join(shown.split())
     for start, end in slices:
