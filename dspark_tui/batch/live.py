@@ -30,6 +30,7 @@ from engine.events import (
 from engine.proof.shape import Solo
 from engine.proof.verdict import Verdict
 from engine.state import EngineState
+from engine.types import FinishReason
 
 STALL_FLOOR = 0.25
 """Seconds without a token below which nobody notices, whatever the model's speed."""
@@ -259,7 +260,8 @@ class LiveState:
         if not any(r.phase is Phase.DECODE for r in requests.values()):
             self.widths.record(event.time, 0)
         if event.error:
-            self._notice(event.time, f"failed: {event.error}", event.request)
+            how = "failed" if event.reason is FinishReason.ERROR else "ended"
+            self._notice(event.time, f"{how}: {event.error}", event.request)
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Start over from a snapshot; stalls before it are known only if we saw them ourselves."""

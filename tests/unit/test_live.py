@@ -217,6 +217,18 @@ def test_notices_are_the_latest_three_and_one_cause_is_one_line() -> None:
     assert lines == ["r1 r2 failed: worker died", "r3 waits: kv budget", "warning 3"]
 
 
+def test_a_server_that_is_stopped_ends_requests_and_fails_none() -> None:
+    state = LiveState()
+    why = "the engine is stopping"
+    for event in [
+        snapshot(),
+        Queued(START, "a", "a", 1, 1, 1),
+        Finished(START + 1, "a", FinishReason.CANCELLED, 0, 1.0, why),
+    ]:
+        state.apply(event)
+    assert [str(notice) for notice in state.notices] == [f"r1 ended: {why}"]
+
+
 def test_the_clock_trusts_the_least_delayed_event() -> None:
     clock = EngineClock()
     assert clock.now(50.0) == 0.0
