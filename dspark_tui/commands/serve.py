@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from engine.events import Capability, Snapshot
@@ -74,15 +73,15 @@ class ConsoleReporter:
 
     def ready(self, url: str, state: Snapshot) -> None:
         self._bar.stop()
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        table.add_row("model", Text(state.model.id if state.model else "", style="bold"))
-        table.add_row("address", Text(f"{url}/v1" if url.startswith("http") else url))
-        table.add_row("slots", str(state.slots))
-        for capability in state.capabilities:
-            table.add_row(capability.feature, _effect(capability))
-        self._console.print(table)
+        facts = {
+            "model": Text(state.model.id if state.model else "", style="bold"),
+            "address": Text(f"{url}/v1" if url.startswith("http") else url),
+            "slots": Text(str(state.slots)),
+            **{capability.feature: _effect(capability) for capability in state.capabilities},
+        }
+        lead = max(map(len, facts)) + 2
+        for name, fact in facts.items():
+            self._fact(name.ljust(lead), fact)
         if self._console.is_terminal:
             self._console.print("Ctrl+C stops it.", style="dim")
 
@@ -91,6 +90,16 @@ class ConsoleReporter:
         self._say(f"dspark-tui serve: {message}")
         if log:
             self._say(f"details: {log}")
+
+    def _fact(self, name: str, fact: Text) -> None:
+        """Long ones hang below their beginning on a terminal, and are one line elsewhere."""
+        lines = [fact]
+        if self._console.is_terminal:
+            lines = list(fact.wrap(self._console, max(1, self._console.width - len(name))))
+        for line in lines:
+            line.rstrip()
+            self._console.print(Text.assemble((name, "dim"), line), soft_wrap=True)
+            name = " " * len(name)
 
     def _say(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)

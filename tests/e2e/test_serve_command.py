@@ -9,9 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from dspark_tui.commands.serve import ConsoleReporter, amount
-from engine.events import Progress
+from engine.events import Capability, EngineStatus, ModelInfo, Progress, Snapshot
 from tests.e2e.waiting import wait_until
 from tests.e2e.workers import RunningWorker
 from tests.tiny import tiny_llama
@@ -73,6 +74,26 @@ def test_without_a_terminal_each_stage_is_told_once() -> None:
         "dspark-tui serve: the disk is full",
         "details: /tmp/log",
     ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_facts_are_no_wider_than_they_have_to_be(terminal: bool) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=40, force_terminal=terminal, no_color=True, highlight=False)
+    batching = Capability(0.0, "batching", "8", "8 rows", "one forward for [all] of them at once")
+    model = ModelInfo("tiny", "llama", 1, 1, "fp32", 1, 1)
+    state = Snapshot(0.0, 0.0, EngineStatus.OK, 8, 9, model=model, capabilities=(batching,))
+    ConsoleReporter(console).ready("http://h:1", state)
+    lines = Text.from_ansi(out.getvalue()).plain.splitlines()
+    assert lines[:3] == ["model     tiny", "address   http://h:1/v1", "slots     8"]
+    assert [line.rstrip() for line in lines] == lines
+    if terminal:
+        assert lines[3:5] == [
+            "batching  8 rows  one forward for [all]",
+            "          of them at once",
+        ]
+    else:
+        assert lines[3:] == ["batching  8 rows  one forward for [all] of them at once"]
 
 
 def test_amounts() -> None:
