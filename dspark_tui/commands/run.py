@@ -16,6 +16,7 @@ from dspark_tui.toml_source import FileError
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from dspark_tui.commands.run_report import RunReport
     from dspark_tui.engines.client import EngineClient
     from dspark_tui.experiments.experiment import Experiment
     from dspark_tui.experiments.result_table import ResultTable, Row
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
         return PASSED
     engine = connected(loaded.settings, paths, args.record)
     try:
+        if (report := _complete(experiment, table, rows, loaded.settings)) is not None:
+            return _exit_code(report)
         return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
     except (HeadlessError, ResultError) as error:
         return _failed(error)
@@ -80,6 +83,35 @@ def run(args: argparse.Namespace) -> int:
 def _failed(error: Exception) -> int:
     say(f"dspark-tui run: {error}")
     return FAILED
+
+
+def _exit_code(report: RunReport) -> int:
+    if report.refused:
+        return FAILED
+    return NOT_PASSED if report.not_passed else PASSED
+
+
+def _complete(
+    experiment: Experiment, table: ResultTable, rows: Sequence[Row], settings: config.Settings
+) -> RunReport | None:
+    """The report where all that a worker of our own would be asked is there already: it is not
+    started for that. Raises ResultError."""
+    from dspark_tui.commands.run_report import RunReport
+    from dspark_tui.experiments.result_table import KEY
+    from dspark_tui.experiments.results import Results
+    from dspark_tui.experiments.rows import RowMaker
+    from engine.models.catalog import ModelError, resolve
+
+    if settings.attach:
+        return None
+    try:
+        maker = RowMaker(experiment, resolve(settings.model or None).name)
+    except ModelError:
+        return None  # the worker will say it
+    if maker.cells.keys() - {row[KEY] for row in rows}:
+        return None
+    with RunReport(Results(maker, table, rows), table.path) as report:
+        return report
 
 
 async def _run(
@@ -102,6 +134,4 @@ async def _run(
         slots = await slots_of(client) or slots
         with RunReport(results, table.path) as report:
             await run_cells(client, results.missing, slots, report)
-    if report.refused:
-        return FAILED
-    return NOT_PASSED if report.not_passed else PASSED
+    return _exit_code(report)

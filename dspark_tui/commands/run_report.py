@@ -45,7 +45,9 @@ class RunReport:
 
     def __enter__(self) -> Self:
         if self._there:
-            self._say(f"{self._there} are in {tilde(self._path)} already")
+            left = self._results.count - self._there
+            rest = f"{left} to go" if left else "nothing is left to ask"
+            self._say(f"{self._there} are in {tilde(self._path)} already, {rest}")
         self._bar.start()
         return self
 

@@ -341,3 +341,26 @@ def test_a_worker_of_its_own_with_a_tiny_model(experiment: Path, tmp_path: Path)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(rows) == INPUTS
     assert {(row["model"], row["tokens"], row["result"]) for row in rows} == {("tiny", 6, "fail")}
+
+
+def test_a_worker_that_nothing_is_left_for_is_not_started(
+    experiment: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, out = tmp_path / "scripted-1", tmp_path / "r.csv"
+    model.mkdir()
+    (model / "config.json").touch()  # a folder of that name is all that is looked at
+    with ScriptedServer(quick()) as server:
+        run(experiment, "--attach", server.url, "--out", out)
+    capsys.readouterr()
+    assert run(experiment, "--model", model, "--out", out) == 0
+    _, there, summed = capsys.readouterr().err.splitlines()
+    assert there.startswith("12 are in ")
+    assert there.endswith(" already, nothing is left to ask")
+    assert summed.startswith("12 of 12 cells are in ")
+    experiment.write_text(EXPERIMENT.replace("^## Why", "^Because"))
+    assert run(experiment, "--model", model, "--out", out) == 3
+    out.write_text("\n".join(out.read_text().splitlines()[:1]))
+    assert run(experiment, "--model", model, "--out", out) == 1
