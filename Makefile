@@ -3,16 +3,20 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# pip shows what it does where somebody watches, and only what goes wrong elsewhere.
+PIP    := -m pip install $(shell test -t 2 || echo --quiet)
 
 .PHONY: setup run test clients lint format bench clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
+	@echo "Making a Python environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $(STAMP)
+	$(BIN)/python $(PIP) --upgrade pip
+	@echo "Installing what dspark-tui and its tests need: a minute or more"
+	$(BIN)/python $(PIP) --editable '.[dev]'
+	@touch $(STAMP)
 
 run: setup
 	$(BIN)/dspark-tui
@@ -23,10 +27,11 @@ test: lint
 
 # Other people's clients, in environments of their own: they pin what ours must not be bound to.
 clients: setup
+	@echo "Installing other people's clients: some minutes"
 	$(PYTHON) -m venv .venv-clients
-	.venv-clients/bin/pip install --quiet litellm llm instructor 'pydantic-ai-slim[openai]'
+	.venv-clients/bin/python $(PIP) litellm llm instructor 'pydantic-ai-slim[openai]'
 	$(PYTHON) -m venv .venv-aider
-	.venv-aider/bin/pip install --quiet aider-chat || echo "aider can't be installed here"
+	.venv-aider/bin/python $(PIP) aider-chat || echo "aider can't be installed here"
 	$(BIN)/python -m pytest tests/e2e/clients tests/e2e/test_clients.py
 
 lint: setup
