@@ -17,6 +17,9 @@ from dspark_tui.widgets.fields import LineBox
 
 Found = TypeVar("Found")
 
+USUAL_WIDTH = 72
+"""Cells of a line, until the screen is laid out."""
+
 
 class Query(LineBox):
     KEYS: ClassVar = {
@@ -48,8 +51,8 @@ class Finder(Form[Result | None], Generic[Found, Result]):
         """Have what has the words shown, at once or later."""
 
     @abstractmethod
-    def entry(self, found: Found) -> Content:
-        """As a line of the list."""
+    def entry(self, found: Found, width: int) -> Content:
+        """As a line of the list, which is cut to `width` cells."""
 
     @abstractmethod
     def choose(self, found: Found) -> None:
@@ -79,10 +82,12 @@ class Finder(Form[Result | None], Generic[Found, Result]):
     def show(self, found: Sequence[Found], counted: str) -> None:
         """List it, the first highlighted. counted: how many there are, for the border."""
         self._found = found
-        self._list.clear_options()
-        self._list.add_options(map(self.entry, found))
+        self._fill()
         self._list.highlighted = 0 if found else None
         self.query_one(".sheet").border_title = f"{self.SUBJECT}: {counted}"
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._refit)
 
     def on_input_changed(self) -> None:
         self.look_up(self.query_text)
@@ -102,6 +107,16 @@ class Finder(Form[Result | None], Generic[Found, Result]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+    def _refit(self) -> None:
+        at = self._list.highlighted
+        self._fill()
+        self._list.highlighted = at
+
+    def _fill(self) -> None:
+        width = self._list.scrollable_content_region.width or USUAL_WIDTH
+        self._list.clear_options()
+        self._list.add_options(self.entry(found, width) for found in self._found)
 
     @property
     def _list(self) -> OptionList:

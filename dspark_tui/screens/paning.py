@@ -10,6 +10,7 @@ from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
 from dspark_tui.storage.workspace import every_turn
+from dspark_tui.text.counted import counted
 
 
 class Paning(Desk):
@@ -65,7 +66,7 @@ class Paning(Desk):
             self.say(f"the last pane stays; {self.key('quit')} quits")
         elif pane.starts:
             count = sum(1 for _ in every_turn(pane))
-            state = "is answering" if pane.busy else f"holds {_counted(count, 'answer')}"
+            state = "is answering" if pane.busy else f"holds {counted(count, 'answer')}"
             question = f"Pane {pane.title} {state}. Close it all the same?"
             self.app.push_screen(Confirm(question, "close"), self._close_if)
         else:
@@ -122,7 +123,3 @@ class Paning(Desk):
         self.grid.layout_mode = self.grid.layout_mode.next
         self.describe()
         self.say(f"layout: {self.grid.layout_mode}")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -37,11 +37,12 @@ class PromptList(Finder[int, int]):
         places = self._search.places(query)
         self.show(places, str(len(places)))
 
-    def entry(self, found: int) -> Content:
+    def entry(self, found: int, width: int) -> Content:
         """Its first line with text in it, and how many more there are."""
         lines = [line.strip() for line in self._prompts[found].strip().split("\n")]
         more = f"  +{len(lines) - 1} lines" if len(lines) > 1 else ""
-        return Content.assemble(drawable(lines[0][:SHOWN]), (more, "$text-muted"))
+        first = Content(drawable(lines[0][:SHOWN])).truncate(width - len(more), ellipsis=True)
+        return Content.assemble(first, (more, "$text-muted"))
 
     def choose(self, found: int) -> None:
         self.dismiss(found)

@@ -15,13 +15,17 @@ from dspark_tui.storage.journal import Journal
 from dspark_tui.storage.rows import Hit, Listed
 from dspark_tui.storage.workspace import params_of
 from dspark_tui.storage.workspaces import UNTITLED, Choice, Workspaces
+from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 
-SHOWN = 120
-"""Characters of a text in the list."""
+SHOWN = 200
+"""Characters of a text that are looked at for a line of the list: no line is longer."""
 
-AROUND = 30
-"""Of them, before a word that was found."""
+WHERE = 30
+"""The most cells that say where words were found; a third of the line at most."""
+
+NAME = 40
+"""Cells of a session's name in a question."""
 
 
 class SessionQuery(Query):
@@ -49,12 +53,13 @@ class Sessions(Finder[Listed | Hit, Choice]):
     def look_up(self, query: str) -> None:
         self.run_worker(self._find(query), group="find", exclusive=True, exit_on_error=False)
 
-    def entry(self, found: Listed | Hit) -> Content:
+    def entry(self, found: Listed | Hit, width: int) -> Content:
         if isinstance(found, Hit):
-            return _passage(found, self._words)
+            return _passage(found, self._words, width)
         here = "open here" if found.id == self._current else _ago(time.time() - found.used)
-        facts = f"{found.panes} panes  {found.turns} turns  {here}"
-        return Content.assemble((_name(found), "bold"), "   ", (facts, "$text-muted"))
+        facts = f"  {counted(found.panes, 'pane')}  {counted(found.turns, 'turn'):>9}  {here:>14}"
+        name = Content(_name(found)).truncate(width - len(facts), ellipsis=True, pad=True)
+        return Content.assemble(name.stylize("bold"), (facts, "$text-muted"))
 
     def choose(self, found: Listed | Hit) -> None:
         match found:
@@ -78,7 +83,7 @@ class Sessions(Finder[Listed | Hit, Choice]):
                     self._journal.rename(name.strip())
                 self.look_up(self.query_text)
 
-        self.app.push_screen(Ask("name of the session", session.name[:SHOWN]), rename)
+        self.app.push_screen(Ask("name of the session", session.name), rename)
 
     def action_delete(self) -> None:
         session = self.highlighted
@@ -96,7 +101,8 @@ class Sessions(Finder[Listed | Hit, Choice]):
                 self._workspaces.delete(session.id)
                 self.look_up(self.query_text)
 
-        question = f"Delete {_name(session)} with its {session.turns} turns for good?"
+        name = Content(_name(session)).truncate(NAME, ellipsis=True).plain
+        question = f"Delete {name} with its {counted(session.turns, 'turn')} for good?"
         self.app.push_screen(Confirm(question, "delete"), delete)
 
     async def _find(self, query: str) -> None:
@@ -118,25 +124,33 @@ def _name(session: Listed) -> str:
     return drawable(" ".join(session.name[:SHOWN].split())) or UNTITLED
 
 
-def _passage(hit: Hit, words: list[str]) -> Content:
+def _passage(hit: Hit, words: list[str], width: int) -> Content:
     """Where it is, and the text around the first word that is in it."""
+    session = drawable(" ".join(hit.session[:SHOWN].split())) or UNTITLED
+    pane = Content(f", {hit.number} {params_of(hit.params).name}".rstrip())
+    room = min(WHERE, width // 3)
+    pane = pane.truncate(room // 2, ellipsis=True)
+    session_part = Content(session).truncate(room - pane.cell_length, ellipsis=True)
+    where = Content.assemble("  ", session_part, pane, ": ")
     text = hit.prompt if any(word in hit.prompt.casefold() for word in words) else hit.answer
-    text = " ".join(text.split())
-    place = min((at for word in words if (at := text.casefold().find(word)) >= 0), default=0)
-    start = max(0, place - AROUND)
-    passage = Content(drawable(text[start : start + SHOWN]))
+    text = _around(" ".join(text.split()), words, width - where.cell_length)
+    passage = Content(drawable(text))
     for word in words:
         at = passage.plain.casefold().find(word)
         if at >= 0:
             passage = passage.stylize("bold $primary", at, at + len(word))
-    session = drawable(" ".join(hit.session[:24].split())) or UNTITLED
-    name = f"{hit.number} {params_of(hit.params).name}".rstrip()
-    return Content.assemble((f"  {session}, {name}: ", "$text-muted"), passage)
+    return Content.assemble(where.stylize("$text-muted"), passage)
+
+
+def _around(text: str, words: list[str], room: int) -> str:
+    """From a little before the first of the words in it, which has a third of the room."""
+    place = min((at for word in words if (at := text.casefold().find(word)) >= 0), default=0)
+    start = max(0, place - room // 3)
+    return f"{'…' if start else ''}{text[start : start + SHOWN]}"
 
 
 def _ago(seconds: float) -> str:
     for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+            return f"{counted(int(seconds // length), unit)} ago"
     return "just now"

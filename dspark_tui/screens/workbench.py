@@ -27,6 +27,7 @@ from dspark_tui.screens.finding import Finding
 from dspark_tui.screens.keeping import Keeping
 from dspark_tui.screens.quitting import Quitting
 from dspark_tui.storage.workspaces import Opened, Workspaces
+from dspark_tui.text.counted import counted
 from dspark_tui.widgets.batch_panel import Mode
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
@@ -261,8 +262,7 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
 
     def action_stop_all(self) -> None:
         count = self.runs.stop_all()
-        panes = "1 pane" if count == 1 else f"{count} panes"
-        self.say(f"stopped {panes}" if count else "nothing to stop")
+        self.say(f"stopped {counted(count, 'pane')}" if count else "nothing to stop")
 
     # ---- actions: the whole workbench
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.cells import cell_len
 from textual.widgets import OptionList
 
@@ -111,6 +112,44 @@ async def test_leaving_a_session_that_is_answering_asks_first(open_bench: OpenBe
         await bench.press("ctrl+n", "enter")
         await bench.until(lambda: bench.workbench is not old)
         assert turn.status == "stopped"
+
+
+LONG = "a name of a session that is longer than any line of a list can show whole, word by word"
+
+
+@pytest.mark.parametrize("size", [(120, 35), (80, 24), (60, 20)])
+async def test_each_session_s_facts_have_their_columns_and_long_names_are_seen_to_be_cut(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(size=size, settings=panes(1)) as bench:
+        await say(bench, f"{LONG} quokkas")
+        await new_session(bench)
+        await say(bench, "short")
+        await bench.press("escape", "O")
+        await bench.until(lambda: len(listed(bench)) == 2)
+        width = bench.app.screen.query_one(OptionList).scrollable_content_region.width
+        short, long = listed(bench)
+        assert cell_len(short) == cell_len(long) == width
+        assert long.rstrip().endswith(("just now", "ago"))
+        assert "1 pane     1 turn" in long
+        assert "…  1 pane" in long
+        assert short.index("1 turn") == long.index("1 turn")
+        await bench.press(*"quokkas")
+        await bench.until(lambda: "quokkas" in listed(bench)[-1])
+        passage = listed(bench)[-1]
+        assert "…, 1: …" in passage
+        assert cell_len(passage[: passage.index("quokkas") + 7]) <= width
+
+
+async def test_the_list_is_laid_out_anew_in_another_width(open_bench: OpenBench) -> None:
+    async with open_bench(size=(120, 35), settings=panes(1)) as bench:
+        await say(bench, LONG)
+        await bench.press("escape", "O")
+        await bench.until(lambda: listed(bench))
+        (wide,) = listed(bench)
+        await bench.pilot.resize_terminal(60, 20)
+        await bench.until(lambda: cell_len(listed(bench)[0]) < cell_len(wide))
+        assert bench.app.screen.query_one(OptionList).highlighted == 0
 
 
 async def test_leaving_the_list_changes_nothing(open_bench: OpenBench) -> None:
