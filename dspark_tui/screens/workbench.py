@@ -98,7 +98,7 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
         self.panel = LanePicker(keymap, glyphs=glyphs)
         self.composer = Composer(session, keymap, collapse_over, self.count_tokens)
         self._status = StatusBar(keymap)
-        self._tabs = TabStrip(session, glyphs)
+        self._tabs = TabStrip(session, glyphs, keymap)
         self.key_bar = KeyBar(keymap)
 
     def compose(self) -> ComposeResult:

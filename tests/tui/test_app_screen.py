@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from rich.cells import cell_len
 from textual import events
 from textual.command import CommandPalette
 from textual.widgets._toast import Toast
@@ -49,6 +50,22 @@ def test_a_grid_never_makes_a_pane_narrower_or_lower_than_readable(
     count: int, width: int, height: int, expected: Plan
 ) -> None:
     assert plan(count, width, height, Layout.GRID) == expected
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("width", [60, 80])
+async def test_where_one_pane_is_shown_the_others_and_the_key_to_them_are_too(
+    open_bench: OpenBench, width: int, count: int
+) -> None:
+    async with open_bench(size=(width, 24), settings=panes(count, name="a rather long name")) as b:
+        tabs = b.workbench.query_one(TabStrip)
+        await b.until(lambda: str(tabs.render()).endswith("Tab next pane "))
+        line = str(tabs.render())
+        assert cell_len(line) == width
+        assert all(str(number) in line for number in range(1, count + 1))
+        await b.press("tab")
+        assert visible(b) == [2]
+        assert "2 a ra" in str(tabs.render())
 
 
 @pytest.mark.parametrize("size", [(200, 50), (120, 35), (80, 24), (60, 20)])
