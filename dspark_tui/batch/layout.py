@@ -14,6 +14,9 @@ from dspark_tui.text.wrap import cut
 from engine.events import EngineStatus, Phase
 from engine.proof.verdict import Name
 
+UNKNOWN_GAIN = "no baseline: ask 1 pane alone"
+"""What to do where nobody knows how fast one request is by itself."""
+
 NARROW = 70
 """Columns below which the lanes need all of them."""
 PAUSED = "paused: new requests wait"
@@ -76,6 +79,7 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
         verdict = _verdict(state, width)
         decided = state.verdict is not None and state.verdict.name is not Name.INCONCLUSIVE
         rows += verdict if decided and not roomy else _width(state, now)
+        rows += verdict[1:] if not decided and not roomy and not state.notices else []
         rows += _joined(state, width) if roomy or not state.notices else []
         rows += _copied(state, width)
         rows += _drafts(state, width)
@@ -140,19 +144,22 @@ def _width(state: LiveState, now: float) -> list[Row]:
 
 
 def _verdict(state: LiveState, width: int) -> list[Row]:
-    """What the requests sent together show, with the figures that decide."""
+    """What the requests sent together show, with the figures that decide, or what is missing."""
     verdict = state.verdict
     if verdict is None or verdict.shape is None:
         return []
     gain, solo = verdict.shape.gain, state.solo
     row = [Part(verdict.name.upper(), "strong")]
-    row.append(Part(f"  {gain:.2f}x alone" if gain else "  no baseline", "text"))
+    if gain:
+        row.append(Part(f"  {gain:.2f}x alone", "text"))
     row.append(Part(f"  spread {verdict.shape.spread:.2f}", "dim"))
     if solo and width >= 50:
         row.append(Part(f"  alone {solo.rate:.1f} tok/s", "dim"))
     while row_cells(row) > width:
         row.pop()
-    return [tuple(row)]
+    return (
+        [tuple(row)] if gain else [tuple(row), (Part(cut(UNKNOWN_GAIN, width).rstrip(), "text"),)]
+    )
 
 
 def _joined(state: LiveState, width: int) -> list[Row]:

@@ -88,8 +88,9 @@ def test_nine_lines_show_every_lane_the_width_and_the_slots() -> None:
     assert rows[7].startswith("running          3───────────────23─────4──────────3─")
     assert "▮ r3   ▮ r4   ▮ r5   ▯ free" in rows[8]
     assert "r4 r5 joined mid-flight" in rows[4]
-    assert "INCONCLUSIVE  no baseline  spread 0.13" in rows[5]
-    assert "r4 held up 3 rows for 1.0 s (prefill)" in rows[7]
+    assert "INCONCLUSIVE  spread 0.13" in rows[5]
+    assert "no baseline: ask 1 pane alone" in rows[6]
+    assert "r4 held up 3 rows for 1.0 s (prefill)" in rows[8]
 
 
 def test_a_burst_is_judged_against_the_request_that_ran_alone_before() -> None:
@@ -97,6 +98,13 @@ def test_a_burst_is_judged_against_the_request_that_ran_alone_before() -> None:
     state = state_of([snapshot(time=START - 200), *alone, *burst()[1:]])
     assert "BATCHED  2.37x alone  spread 0.13  alone 20.0 tok/s" in "\n".join(drawn(state, 196, 13))
     assert drawn(state, 78, 5)[3].endswith("BATCHED  2.37x alone")
+    assert "no baseline" not in "\n".join(drawn(state, 196, 13) + drawn(state, 78, 5))
+
+
+def test_what_is_missing_for_a_verdict_is_said_at_eighty_columns_too() -> None:
+    state = state_of(burst())
+    state.notices.clear()
+    assert drawn(state, 78, 5)[4].endswith("│ no baseline: ask 1 pane alone")
 
 
 def test_wide_lanes_also_tell_wait_and_time_to_first_token() -> None:
