@@ -8,10 +8,8 @@ import pickle
 import socket
 import threading
 
+from engine.distributed import token as tokens
 from engine.distributed.messages import Message
-
-TOKEN_BYTES = 32
-"""What a rank shows before anything it sends is unpickled."""
 
 
 class ChannelClosed(Exception):
@@ -44,7 +42,7 @@ class Channel:
         try:
             connection, _ = listener.accept()
             connection.settimeout(timeout)
-            shown = connection.recv(TOKEN_BYTES, socket.MSG_WAITALL)
+            shown = connection.recv(tokens.BYTES, socket.MSG_WAITALL)
         except OSError:
             return None
         if not hmac.compare_digest(shown, token):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -65,8 +66,11 @@ class ShardLoader:
         return len(self._ranks.hosts)
 
     def __call__(self, report: Report) -> LoadedModel:
+        from engine.distributed.group import require
         from engine.models.load import load
 
+        os.environ |= self._ranks.hosts.environment
+        require(self._ranks.hosts.backend)  # before a model is fetched
         self._report = report
         folder = catalog.ensure(self._ref, report)
         self._digest = digest(folder)

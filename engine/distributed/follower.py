@@ -10,9 +10,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
+from engine.distributed import token
+from engine.distributed.channel import Channel, ChannelClosed
 from engine.distributed.division import of_layers
-from engine.distributed.hosts import free_port
+from engine.distributed.hosts import MPI, free_port
 from engine.distributed.messages import Beat, Begin, Failed, Hello, Job, Joining, Loaded
 from engine.distributed.record import Record
 from engine.distributed.versions import digest, versions
@@ -28,13 +29,9 @@ log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Join rank 0, work until it stops or is gone, and end the process.
-
-    The token that rank 0 asks for comes on standard input.
-    """
-    token = sys.stdin.buffer.read(TOKEN_BYTES)
+    """Join rank 0, work until it stops or is gone, and end the process."""
     try:
-        channel = Channel.join((args.leader, args.port), token)
+        channel = Channel.join((args.leader, args.port), token.given())
     except OSError as error:
         sys.exit(f"can't reach rank 0 at {args.leader}: {one_line(error)}")
     try:
@@ -52,7 +49,8 @@ def run(args: argparse.Namespace) -> NoReturn:
 
 def _work(rank: int, channel: Channel) -> None:
     record = Record()
-    threading.Thread(target=_listen, args=[channel, record], daemon=True).start()
+    listener = threading.Thread(target=_listen, args=[channel, record], daemon=True)
+    listener.start()
     threading.Thread(target=_beat, args=[channel, record], daemon=True).start()
     # MLX binds its BLAS when it is first imported.
     from engine.hardware import blas, kernels
@@ -72,6 +70,8 @@ def _work(rank: int, channel: Channel) -> None:
     assert isinstance(begin, Begin)
     settings = of_layers(begin.settings, share.layers[rank])
     FollowingLoop(loaded, settings, record).follow()
+    if job.backend == MPI:
+        listener.join()  # mpirun ends all when one leaves, and rank 0 may still answer
 
 
 def _load(job: Job, share: Share) -> LoadedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import json
 import os
@@ -17,8 +18,9 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import CacheList, make_prompt_cache
 
+from engine.distributed import mpi
 from engine.distributed.division import Division
-from engine.distributed.hosts import Hosts
+from engine.distributed.hosts import JACCL, JACCL_RING, MPI, NCCL, RING, Hosts
 from engine.distributed.messages import Job
 from engine.models.errors import ModelError, one_line
 
@@ -26,19 +28,45 @@ CONNECT_SECONDS = 60
 """How long the ranks, all of them ready, may take to connect; then the process ends."""
 
 
+MISSING = {
+    MPI: "it finds no library of Open MPI; install that, or name its libmpi in MLX_MPI_LIBNAME",
+    NCCL: "that takes MLX for CUDA: install dspark-tui[cuda] on a machine with NVIDIA's GPUs",
+}
+"""Why MLX lacks a backend, where that can be mended."""
+
+
+def require(backend: str) -> None:
+    """Raises ModelError where MLX can't use it on this machine."""
+    if backend == MPI:
+        # MLX looks but once, and for a name that only packages for developers have.
+        os.environ.setdefault("MLX_MPI_LIBNAME", mpi.library())
+    if not mx.distributed.is_available(_mlx_name(backend)):
+        why = MISSING.get(backend)
+        raise ModelError(f"MLX has no {backend} backend on this machine{f': {why}' if why else ''}")
+
+
 def rendezvous(
     hosts: Hosts, ports: Sequence[Sequence[int]]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by which MLX's ranks find each other, and variables that name a file of this
     content. ports: for each rank one at each of its addresses."""
-    if hosts.backend == "ring":
+    if hosts.backend == MPI:
+        return {}, {}  # mpirun has told them
+    if hosts.backend == NCCL:
+        port = ports[0][0]
+        return {
+            "NCCL_HOST_IP": hosts.address,
+            "NCCL_PORT": str(port),
+            "MLX_WORLD_SIZE": str(len(hosts)),
+        }, {}
+    if hosts.backend == RING:
         places = [
             [f"{ip}:{port}" for ip, port in zip(host.ips, free, strict=True)]
             for host, free in zip(hosts.ranks, ports, strict=True)
         ]
         return {}, {"MLX_HOSTFILE": json.dumps(places)}
     variables = {"MLX_JACCL_COORDINATOR": f"{hosts.address}:{ports[0][0]}"}
-    if hosts.backend == "jaccl-ring":
+    if hosts.backend == JACCL_RING:
         variables["MLX_JACCL_RING"] = "1"
     return variables, {"MLX_IBV_DEVICES": json.dumps(hosts.rdma)}
 
@@ -85,7 +113,7 @@ def _layers(model: nn.Module, group: mx.distributed.Group) -> list[int]:
     parts = gcd(*kinds.values())
     mixture = sorted((kind, count // parts) for kind, count in kinds.items())
     mine = mx.array([kinds.total(), zlib.crc32(repr(mixture).encode())], dtype=mx.uint32)
-    layers, mixtures = mx.distributed.all_gather(mine[None], group=group, stream=mx.cpu).T
+    layers, mixtures = mx.distributed.all_gather(mine[None], group=group).T
     if bool((mixtures != mixtures[0]).any()):
         raise ValueError("as a pipeline their layers would keep different kinds of state")
     return cast(list[int], layers.tolist())
@@ -98,22 +126,29 @@ def _kind(cache: Any) -> str:
     return f"{type(cache).__name__} {getattr(cache, 'max_size', '')} {getattr(cache, 'keep', '')}"
 
 
+def _mlx_name(backend: str) -> str:
+    """A ring over JACCL is a setting of it."""
+    return JACCL if backend == JACCL_RING else backend
+
+
 def _join(rank: int, job: Job) -> mx.distributed.Group:
     """Connect to the other ranks; waits for all of them. Raises ModelError."""
-    backend = job.backend.removesuffix("-ring")
-    if not mx.distributed.is_available(backend):
-        raise ModelError(f"MLX has no {backend} backend on this machine")
     with tempfile.TemporaryDirectory(prefix="dspark-ranks-") as folder:
         os.environ |= {**job.environment, "MLX_RANK": str(rank)}
         for name, content in job.files.items():
             path = Path(folder) / name
             path.write_text(content)
             os.environ[name] = str(path)
+        require(job.backend)
         # MLX waits for the others without letting any Python run, not even for a signal.
         faulthandler.dump_traceback_later(CONNECT_SECONDS, exit=True)
         try:
-            return mx.distributed.init(strict=True, backend=backend)
+            group = mx.distributed.init(strict=True, backend=_mlx_name(job.backend))
         except RuntimeError as error:
             raise ModelError(f"the ranks can't connect: {one_line(error)}") from error
         finally:
             faulthandler.cancel_dump_traceback_later()
+    if job.backend == MPI:
+        # With its last reference MLX ends MPI, which waits for all ranks: also for lost ones.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+    return group

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from mlx._distributed_utils.common import Hostfile
 
-BACKENDS = ("ring", "jaccl", "jaccl-ring")
-"""Of MLX's backends those whose ranks can be started one by one; MPI's and NCCL's can't."""
+RING, JACCL, JACCL_RING, MPI, NCCL = BACKENDS = ("ring", "jaccl", "jaccl-ring", "mpi", "nccl")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -53,13 +52,18 @@ class Hosts:
         """Where the other ranks reach rank 0."""
         return self.ranks[0].ips[0]
 
+    def device(self, host: RankHost) -> int:
+        """With NCCL the number of a rank's GPU among those of its machine, else 0."""
+        others = [other.name for other in self.ranks[: host.rank]]
+        return others.count(host.name) if self.backend == NCCL else 0
+
     @classmethod
     def read(cls, path: Path) -> Hosts:
         """Raises HostsError."""
         try:
             file = Hostfile.from_file(path)
             hosts = cls(
-                backend=file.backend or "ring",
+                backend=file.backend or RING,
                 ranks=tuple(
                     RankHost(h.rank, str(h.ssh_hostname), tuple(h.ips)) for h in file.hosts
                 ),
@@ -78,12 +82,13 @@ class Hosts:
         if self.backend not in BACKENDS:
             return f'the backend "{self.backend}" can\'t be used; use {", ".join(BACKENDS)}'
         for host in self.ranks:
-            if not host.ips:
+            reached = host.rank == 0 or self.backend not in (MPI, NCCL)
+            if reached and not host.ips:
                 return f'{host} needs "ips": the addresses at which the others reach it'
             for ip in host.ips:
                 if not _is_address(ip):
                     return f'{host}: "{ip}" is no IP address'
-        if self.backend != "ring" and any(len(row) != len(self) for row in self.rdma):
+        if self.backend in (JACCL, JACCL_RING) and any(len(row) != len(self) for row in self.rdma):
             return f'every host needs "rdma": {len(self)} devices, null for itself'
         if free_port(self.address) is None:
             return f"rank 0 runs here, and {self.address} is no address of this machine"

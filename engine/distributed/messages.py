@@ -7,7 +7,7 @@ same. A reading is a bare float.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.distributed.division import Division
 from engine.types import EngineSettings, GenerationRequest
@@ -16,12 +16,14 @@ from engine.types import EngineSettings, GenerationRequest
 @dataclass(frozen=True, slots=True)
 class Hello:
     """A rank's first words. ports: free ones, one for each of its addresses; None where this
-    machine has no such address. versions: of all code that has to agree."""
+    machine has no such address. versions: of all code that has to agree. place: variables with
+    which rank 0 takes the place of this process; only its stand-in over MPI sends some."""
 
     rank: int
     pid: int
     ports: tuple[int | None, ...]
     versions: str
+    place: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

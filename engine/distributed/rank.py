@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import signal
-import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
 from queue import SimpleQueue
-from typing import IO
 
 from engine.distributed.channel import Channel
-from engine.distributed.hosts import RankHost
+from engine.distributed.hosts import Hosts, RankHost
 from engine.distributed.messages import Hello, Message
+from engine.distributed.process import Process
 from engine.distributed.vital import Vital
-from engine.models.errors import ModelError, one_line
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 """Never asks for a password: there may be nobody to type it."""
 
-KILL_SECONDS = 1.0
-"""How long the system may take to end a killed process."""
-
 
 class Rank:
-    """Started when made; raises ModelError. replies: what it sends besides beats."""
+    """replies: what it sends besides beats. A rank 0 among them is the stand-in for it."""
 
-    def __init__(self, host: RankHost, leader: tuple[str, int], token: bytes) -> None:
+    def __init__(self, host: RankHost, process: Process) -> None:
         self.host = host
         self.channel: Channel | None = None
         self.hello: Hello | None = None
         self.replies: SimpleQueue[Message] = SimpleQueue()
         self.vital = Vital(time.monotonic(), time.monotonic())
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        ip, port = leader
-        program = [sys.executable, "-m", "engine.distributed"]
-        command = [*program, str(host.rank), ip, str(port), *host.ips]
-        if not host.local:
-            command = [*SSH, host.name, shlex.join(command)]
-        try:
-            # A session of its own: Ctrl+C in the terminal is for rank 0, which tells the others.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self._errors,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ModelError(f"{host} can't be started: {one_line(error)}") from error
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(token)
+        self._process = process
 
     def __str__(self) -> str:
         return f"{self.host}, process {self.hello.pid}" if self.hello else str(self.host)
@@ -63,20 +37,36 @@ class Rank:
         self.vital = Vital(time.monotonic(), time.monotonic())
 
     def ended(self, wait: float = 0) -> str | None:
-        """How its process ended, with the last line it wrote; None if it runs."""
-        try:
-            code = self._process.wait(wait)
-        except subprocess.TimeoutExpired:
-            return None
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        return f"{how}: {lines[-1].strip()}" if lines and code > 0 else how
+        """How its process ended; None if it runs."""
+        return self._process.ended(wait)
+
+    def close(self, seconds: float) -> None:
+        """It ends by itself now; where it does not in so many seconds, end it."""
+        self._process.close(seconds)
 
     def kill(self) -> None:
         """End its process, here at once, elsewhere because its connection ends."""
         if self.channel is not None:
             self.channel.close()
         self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(KILL_SECONDS)
+
+
+def one_by_one(hosts: Hosts, leader: tuple[str, int], token: bytes) -> Iterator[Rank]:
+    """All ranks from 1 up, each started by itself, over ssh where it is elsewhere.
+
+    leader: where rank 0 awaits them. Raises ModelError.
+    """
+    for host in hosts.ranks[1:]:
+        command = program(host, leader)
+        if device := hosts.device(host):
+            command = ["env", f"CUDA_VISIBLE_DEVICES={device}", *command]
+        if not host.local:
+            command = [*SSH, host.name, shlex.join(command)]
+        yield Rank(host, Process(host, command, token))
+
+
+def program(host: RankHost, leader: tuple[str, int]) -> list[str]:
+    """The command that runs a rank on its machine."""
+    ip, port = leader
+    start = [sys.executable, "-m", "engine.distributed"]
+    return [*start, str(host.rank), ip, str(port), *host.ips]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import socket
 import threading
 import time
@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from queue import Empty
 from typing import TypeVar
 
-from engine.distributed.channel import TOKEN_BYTES, Channel, ChannelClosed
+from engine.distributed import mpi, token
+from engine.distributed.channel import Channel, ChannelClosed
 from engine.distributed.division import Division
-from engine.distributed.hosts import Hosts, RankHost, free_port
+from engine.distributed.hosts import MPI, Hosts, RankHost, free_port
 from engine.distributed.messages import Beat, Begin, Failed, Hello, Message
-from engine.distributed.rank import Rank
+from engine.distributed.rank import Rank, one_by_one
 from engine.distributed.versions import versions
 from engine.distributed.vital import (
     BEAT_SECONDS,
@@ -40,6 +41,9 @@ LOOK_SECONDS = 0.2
 END_SECONDS = 1.0
 """How long a rank may take to end by itself."""
 
+EXPLAIN_SECONDS = 2.0
+"""How long what started a rank may take to tell how it ended; below `loops.LOSS_SECONDS`."""
+
 Reply = TypeVar("Reply")
 
 
@@ -56,6 +60,7 @@ class Ranks:
         self.lost: str | None = None
         self.division: Division | None = None
         self._on_loss = on_loss
+        self._started: list[Rank] = []  # with the stand-in for rank 0, where there is one
         self._ranks: list[Rank] = []
         self._place = 0  # of rank 0 in the record
         self._moved = time.monotonic()
@@ -79,15 +84,21 @@ class Ranks:
 
         tick: hears how many have, and may raise to end it. Raises ModelError naming the rank.
         """
-        token = secrets.token_hex(TOKEN_BYTES // 2).encode()
+        shown = token.new()
+        start = mpi.together if self.hosts.backend == MPI else one_by_one
         leader = self.hosts.ranks[0]
         ip = self.hosts.address
         family = socket.AF_INET6 if ":" in ip else socket.AF_INET
         with socket.create_server((ip, 0), family=family) as listener:
             address = ip, int(listener.getsockname()[1])
-            for host in self.hosts.ranks[1:]:
-                self._ranks.append(Rank(host, address, token))
-            self._welcome_all(listener, token, tick)
+            try:
+                for rank in start(self.hosts, address, shown):
+                    self._started.append(rank)
+                self._welcome_all(listener, shown, tick)
+            except BaseException:
+                self._kill()
+                raise
+        self._ranks = [rank for rank in self._started if rank.host.rank]
         ports = [_checked(leader, [free_port(ip) for ip in leader.ips])]
         for rank in self._ranks:
             assert rank.hello is not None
@@ -150,15 +161,14 @@ class Ranks:
         """Wait a moment for the ranks to end, then end them."""
         self.release()
         deadline = time.monotonic() + END_SECONDS
-        for rank in self._ranks:
-            rank.ended(max(deadline - time.monotonic(), 0))
-        self._kill()
+        for rank in self._started:
+            rank.close(max(deadline - time.monotonic(), 0))
 
     def _welcome_all(
         self, listener: socket.socket, token: bytes, tick: Callable[[int], None]
     ) -> None:
         deadline = time.monotonic() + JOIN_SECONDS
-        while missing := [rank for rank in self._ranks if rank.channel is None]:
+        while missing := [rank for rank in self._started if rank.channel is None]:
             tick(len(self.hosts) - len(missing))
             for rank in missing:
                 if end := rank.ended():
@@ -174,11 +184,14 @@ class Ranks:
         except ChannelClosed:
             return  # its process has ended, and how is looked at next
         assert isinstance(hello, Hello)
-        rank = self._ranks[hello.rank - 1]
+        (rank,) = (rank for rank in self._started if rank.host.rank == hello.rank)
         if hello.versions != versions():
             raise ModelError(f"{rank} has {hello.versions}; rank 0 has {versions()}")
         rank.joined(channel, hello)
-        threading.Thread(target=self._listen, args=[rank], daemon=True).start()
+        if hello.rank == 0:  # a stand-in, which says no more
+            os.environ |= hello.place
+        else:
+            threading.Thread(target=self._listen, args=[rank], daemon=True).start()
 
     def _listen(self, rank: Rank) -> None:
         """Take what a rank sends, until its connection ends."""
@@ -194,8 +207,7 @@ class Ranks:
                         rank.vital.heard = time.monotonic()
                         rank.replies.put(message)
         except ChannelClosed:
-            if self.lost is None and not self._closing.is_set():
-                self._lose(rank, rank.ended(END_SECONDS) or "closed its connection")
+            self._lose(rank, None)
 
     def _watch(self) -> None:
         while not self._closing.wait(BEAT_SECONDS) and self.lost is None:
@@ -207,10 +219,13 @@ class Ranks:
             if self._running and now - self._moved > STANDSTILL_SECONDS:
                 self._lose(None, f"has moved for {STANDSTILL_SECONDS:.0f} s")
 
-    def _lose(self, rank: Rank | None, why: str) -> None:
+    def _lose(self, rank: Rank | None, why: str | None) -> None:
+        """why: None when its connection has ended, which may take others with it."""
         with self._lock:
             if self.lost is not None or self._closing.is_set():
                 return
+            if rank is not None and why is None:
+                why = rank.ended(EXPLAIN_SECONDS) or "closed its connection"
             self.lost = f"{rank or 'no rank'} {why}"
         log.error("%s", self.lost)
         self._news_of_loss.set()
@@ -218,7 +233,7 @@ class Ranks:
         self._on_loss(self.lost)
 
     def _kill(self) -> None:
-        for rank in self._ranks:
+        for rank in self._started:
             rank.kill()
 
 

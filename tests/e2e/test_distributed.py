@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import mlx.core as mx
 import pytest
 
+from engine.distributed import mpi
+from engine.models.errors import ModelError
 from tests.e2e.waiting import wait_until
 from tests.e2e.workers import RunningWorker, data_of
 from tests.tiny import tiny_llama
 from tests.tiny_families import tiny_family
 
 LOOPBACK = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}
+over_each = pytest.mark.parametrize("hosts", ["ring", "mpi"], indirect=True)
 REQUESTS = 50
 START_SECONDS = 300.0
 """Two processes that load at once, on a machine that may be busy."""
@@ -36,8 +40,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("hosts"), [LOOPBACK, LOOPBACK])
+def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two ranks over a ring, or over the backend a test asks for."""
+    backend = getattr(request, "param", "ring")
+    available(backend)
+    file = {"backend": backend, "hosts": [LOOPBACK, LOOPBACK]}
+    return written(tmp_path_factory.mktemp("hosts"), file)
+
+
+def available(backend: str) -> None:
+    if backend == "mpi":
+        try:
+            mpi.launcher()
+        except ModelError as error:
+            pytest.skip(str(error))
 
 
 def written(folder: Path, content: Any) -> Path:
@@ -137,6 +153,7 @@ def streaming(worker: RunningWorker) -> Iterator[list[str]]:
     reader.join()
 
 
+@over_each
 def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
     with RunningWorker("--model", model, "--port", "0", "--max-batch", "16") as alone:
         expected = answers(alone)
@@ -176,6 +193,7 @@ def test_a_pipeline_answers_as_one_rank_does(hosts: Path, tmp_path: Path) -> Non
         assert error.startswith(f"rank 1 (127.0.0.1), process {rank} ")
 
 
+@over_each
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_dies_or_stops_is_named(
     model: Path, hosts: Path, number: signal.Signals
@@ -186,7 +204,8 @@ def test_a_rank_that_dies_or_stops_is_named(
             os.kill(rank, number)
         error = json.loads(frames[-1])["error"]["message"]
         assert error.startswith(f"rank 1 (127.0.0.1), process {rank} ")
-        ends = ("SIGKILL",) if number is signal.SIGKILL else ("not heard of", "is stuck")
+        killed = ("SIGKILL", "signal 9", "closed its connection")
+        ends = killed if number is signal.SIGKILL else ("not heard of", "is stuck")
         assert any(words in error for words in ends)
         state = httpx.get(f"{url}/health", timeout=30)
         assert state.status_code == 503
@@ -200,6 +219,7 @@ def test_a_rank_that_dies_or_stops_is_named(
     assert any(error in line for line in two.lines), "the person at the terminal is told"
 
 
+@over_each
 def test_ranks_load_no_drafter_and_do_not_outlive_rank_0(model: Path, hosts: Path) -> None:
     with serving(model, hosts, "--speculate", "dspark") as two:
         rank, stated = second_rank(two), capability(two, "speculation")
@@ -227,19 +247,40 @@ def test_layers_that_keep_different_state_make_no_pipeline(hosts: Path, tmp_path
     assert "2 ranks can't share it: as a pipeline their layers would keep different" in line
 
 
+@pytest.mark.parametrize("backend", ["ring", "mpi"])
 def test_a_host_that_ssh_does_not_reach_is_one_line(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
+    available(backend)
     ssh = tmp_path / "ssh"
-    ssh.write_text('#!/bin/sh\necho first >&2\necho "ssh: no route to $5" >&2\nexit 255\n')
+    ssh.write_text('#!/bin/sh\necho first >&2\necho "ssh: no route to it" >&2\nexit 255\n')
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    far = written(tmp_path, [LOOPBACK, {"ssh": "studio.local", "ips": ["192.0.2.1"]}])
-    with RunningWorker("--model", model, "--port", "0", "--distributed", far) as worker:
+    far = [LOOPBACK, {"ssh": "studio.local", "ips": ["192.0.2.1"]}]
+    file = written(tmp_path, {"backend": backend, "hosts": far})
+    with RunningWorker("--model", model, "--port", "0", "--distributed", file) as worker:
         assert worker.wait_for_end() == 1
     (line,) = worker.lines
     assert "rank 1 (studio.local) can't be started" in line
-    assert "ssh: no route to studio.local" in line
+    assert "ssh: no route to it" in line
+
+
+@pytest.mark.parametrize(
+    ("backend", "told"), [("mpi", "it finds no library of Open MPI"), ("nccl", "MLX for CUDA")]
+)
+def test_a_backend_that_mlx_lacks_is_named_with_the_reason(
+    model: Path, tmp_path: Path, backend: str, told: str
+) -> None:
+    available(backend)
+    if backend == "nccl" and mx.distributed.is_available(backend):
+        pytest.skip("this MLX has NCCL")
+    file = {"backend": backend, "envs": ["MLX_MPI_LIBNAME=/none"], "hosts": [LOOPBACK] * 2}
+    hosts = written(tmp_path, file)
+    with RunningWorker("--model", model, "--port", "0", "--distributed", hosts) as worker:
+        assert worker.wait_for_end() == 1
+    (line,) = worker.lines
+    assert f"MLX has no {backend} backend on this machine: " in line
+    assert told in line
 
 
 def test_a_pipeline_is_one_of_ranks(model: Path) -> None:

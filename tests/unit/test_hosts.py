@@ -39,6 +39,23 @@ def test_backend_and_environment_come_from_the_file(tmp_path: Path) -> None:
     assert hosts.environment == {"MLX_METAL_FAST_SYNCH": "1"}
 
 
+@pytest.mark.parametrize("backend", ["mpi", "nccl"])
+def test_only_rank_0_needs_addresses_where_a_library_connects_the_ranks(
+    tmp_path: Path, backend: str
+) -> None:
+    file = {"backend": backend, "hosts": [HERE, {"ssh": "studio.local"}]}
+    hosts = Hosts.read(written(tmp_path, file))
+    assert (hosts.backend, hosts.ranks[1].ips) == (backend, ())
+
+
+def test_over_nccl_ranks_on_one_machine_have_a_gpu_each(tmp_path: Path) -> None:
+    entries = [HERE, THERE, HERE, THERE, HERE]
+    hosts = Hosts.read(written(tmp_path, {"backend": "nccl", "hosts": entries}))
+    assert [hosts.device(host) for host in hosts.ranks] == [0, 0, 1, 1, 2]
+    ring = Hosts.read(written(tmp_path, entries))
+    assert [ring.device(host) for host in ring.ranks] == [0] * 5
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -47,7 +64,8 @@ def test_backend_and_environment_come_from_the_file(tmp_path: Path) -> None:
         ([{"ips": ["127.0.0.1"]}, THERE], "lacks 'ssh'"),
         ({"hosts": [HERE, THERE], "envs": ["NO_VALUE"]}, "mlx.launch's format"),
         ([HERE], "two ranks or more, and it names 1"),
-        ({"backend": "mpi", "hosts": [HERE, THERE]}, '"mpi" can\'t be used; use ring'),
+        ({"backend": "any", "hosts": [HERE, THERE]}, '"any" can\'t be used; use ring'),
+        ({"backend": "mpi", "hosts": [{"ssh": "a"}, THERE]}, 'rank 0 (a) needs "ips"'),
         ([HERE, {"ssh": "studio.local"}], 'rank 1 (studio.local) needs "ips"'),
         ([HERE, {"ssh": "studio.local", "ips": ["studio"]}], '"studio" is no IP address'),
         ({"backend": "jaccl", "hosts": [HERE, THERE]}, 'needs "rdma"'),
