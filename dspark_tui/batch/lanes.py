@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import StrEnum
 from math import ceil
 
@@ -144,13 +145,20 @@ class Axis(Struct, frozen=True):
     @property
     def middles(self) -> list[float]:
         """The time in the middle of each column."""
-        return [self.start + (column + 0.5) * self._each for column in range(self.columns)]
+        return [self._middle(column) for column in range(self.columns)]
+
+    def since(self, time: float) -> int:
+        """The first column whose middle is not before `time`, or how many columns there are."""
+        return bisect_left(range(self.columns), time, key=self._middle)
 
     @property
     def ticks(self) -> list[tuple[int, str]]:
         """Column and label of every tick that starts a column of its own."""
         steps = range(0, ceil(self.seconds), self.tick)
         return [(round(second / self._each), _tick_label(second)) for second in steps]
+
+    def _middle(self, column: int) -> float:
+        return self.start + (column + 0.5) * self._each
 
     @property
     def _each(self) -> float:
@@ -163,11 +171,10 @@ def lane_cells(lane: Lane, axis: Axis, now: float) -> list[Cell]:
     A stall and the end are always visible, however short.
     """
     cells = [Cell.EMPTY] * axis.columns
-    middles = axis.middles
-    for span in lane.spans(now):
-        for column, middle in enumerate(middles):
-            if span.start <= middle < span.end:
-                cells[column] = Cell(span.kind)
+    spans = lane.spans(now)
+    for span in spans:
+        start, end = axis.since(span.start), axis.since(span.end)
+        cells[start:end] = [Cell(span.kind)] * (end - start)
     for stall in lane.stalls:
         cells[axis.column(stall.start)] = Cell.STALL
     if lane.request.reason is not None and lane.request.finished is not None:
@@ -175,7 +182,7 @@ def lane_cells(lane: Lane, axis: Axis, now: float) -> list[Cell]:
     elif lane.request.phase is Phase.DECODE:
         cells[axis.column(now)] = Cell.RUNNING
     else:
-        cells[axis.column(now)] = Cell(lane.spans(now)[-1].kind)
+        cells[axis.column(now)] = Cell(spans[-1].kind)
     return cells
 
 

@@ -12,7 +12,8 @@ from dspark_tui.batch.parts import Part, Row, grouped, row_cells, wrapped
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.wrap import cut
 from engine.events import EngineStatus, Phase
-from engine.proof.verdict import Name
+from engine.proof.shape import Solo
+from engine.proof.verdict import Name, Verdict
 
 UNKNOWN_GAIN = "no baseline: ask 1 pane alone"
 """What to do where nobody knows how fast one request is by itself."""
@@ -76,8 +77,9 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
     if state.burst is not None:
         rows += _aggregate(state, now, width, glyphs)
         rows += [()] if roomy else []
-        verdict = _verdict(state, width)
-        decided = state.verdict is not None and state.verdict.name is not Name.INCONCLUSIVE
+        judged = state.verdict
+        verdict = _verdict(judged, state.solo, width)
+        decided = judged is not None and judged.name is not Name.INCONCLUSIVE
         rows += verdict if decided and not roomy else _width(state, now)
         rows += verdict[1:] if not decided and not roomy and not state.notices else []
         rows += _joined(state, width) if roomy or not state.notices else []
@@ -143,12 +145,11 @@ def _width(state: LiveState, now: float) -> list[Row]:
     return [(Part(label, "dim"), Part(words, "text"))]
 
 
-def _verdict(state: LiveState, width: int) -> list[Row]:
+def _verdict(verdict: Verdict | None, solo: Solo | None, width: int) -> list[Row]:
     """What the requests sent together show, with the figures that decide, or what is missing."""
-    verdict = state.verdict
     if verdict is None or verdict.shape is None:
         return []
-    gain, solo = verdict.shape.gain, state.solo
+    gain = verdict.shape.gain
     row = [Part(verdict.name.upper(), "strong")]
     if gain:
         row.append(Part(f"  {gain:.2f}x alone", "text"))

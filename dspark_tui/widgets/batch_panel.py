@@ -93,6 +93,7 @@ class BatchPanel(Widget):
         self._drawn_version = -1
         self._rows: list[Row] = []
         self._strips: dict[int, Strip] = {}
+        self._styles: dict[str, Style] = {}
 
     def show(self, state: LiveState, now: float, engine: str = "") -> None:
         """Draw `state` as of engine time `now`. Call it a few times a second, or on events.
@@ -122,6 +123,7 @@ class BatchPanel(Widget):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._strips.clear()
+        self._styles.clear()
 
     def render_line(self, y: int) -> Strip:
         if y not in self._strips:
@@ -131,7 +133,9 @@ class BatchPanel(Widget):
         return self._strips[y]
 
     def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"batch-panel--{name}")
+        if name not in self._styles:
+            self._styles[name] = self.get_component_rich_style(f"batch-panel--{name}")
+        return self._styles[name]
 
     def _fit(self) -> None:
         self.display = self.mode is not Mode.OFF

@@ -27,6 +27,7 @@ BENCHMARKS = {
     "store": "a database of 200,000 messages: opening, searching, deleting",
     "kills": "what kill -9 costs while panes stream",
     "ui_load": "the workbench under eight streaming panes",
+    "panel": "what drawing the batch panel four times a second costs the workbench",
     "pasting": "1 MB pasted into the composer",
     "scrollback": "scrolling and wrapping a transcript of 30,000 tokens",
     "themes": "a theme switch with 600 blocks on eight panes",

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -42,22 +43,31 @@ class Beat:
 
 
 def main() -> None:
+    tokens = int(RATE * (SECONDS + 5))
+    with serving(tokens) as folder:
+        report(folder, tokens)
+
+
+@contextmanager
+def serving(tokens: int) -> Iterator[Path]:
+    """A scripted engine that gives such answers at FOLDER/e.sock."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         engine = [sys.executable, "-m", "tests.tui.scripted_engine", "--socket", f"{folder}/e.sock"]
-        tokens = int(RATE * (SECONDS + 5))
         engine += ["--rate", str(RATE), "--slots", str(PANES), "--tokens", str(tokens)]
         process = subprocess.Popen(engine)
         try:
-            report(folder, tokens)
+            until((folder / "e.sock").exists)
+            yield folder
         finally:
             process.terminate()
             process.wait()
 
 
 def report(folder: Path, tokens: int) -> None:
-    until((folder / "e.sock").exists)
-    terminal = Terminal(folder, tokens)
+    beats_file = folder / "beats"
+    options = ["-p", "hello", *panes(tokens)]
+    terminal = Terminal(folder, ["tests.benchmarks.ui_load", str(beats_file)], options)
     terminal.until_shown(b" tok")
     busy_from = time.monotonic()
     echoes = [terminal.echo(n) for n in range(int(SECONDS / KEYS_APART))]
@@ -65,7 +75,7 @@ def report(folder: Path, tokens: int) -> None:
     terminal.drain(tokens / RATE - (busy_to - busy_from) + 3)
     idle_from = time.monotonic()
     idle_bytes = terminal.drain(IDLE)
-    beats = terminal.beats()
+    beats = [Beat(*map(float, line.split())) for line in whole_lines(beats_file)]
     terminal.close()
     busy = [beat for beat in beats if busy_from <= beat.start and beat.end <= busy_to]
     idle = [beat for beat in beats if beat.start >= idle_from]
@@ -77,6 +87,11 @@ def report(folder: Path, tokens: int) -> None:
     row("CPU while streaming", cpu_share(busy) * 100, "% of a core", "40")
     row("CPU while idle", cpu_share(idle) * 100, "% of a core", "1")
     row("written while idle", idle_bytes / IDLE, "bytes/s")
+
+
+def panes(tokens: int) -> list[str]:
+    """Options for panes that end when the engine does."""
+    return ["--pane", f"max_tokens={tokens + 1}"] * PANES
 
 
 def row(what: str, value: float, unit: str, target: str = "") -> None:
@@ -101,13 +116,11 @@ def until(condition: Callable[[], object]) -> None:
 
 
 class Terminal:
-    """A pseudo terminal with the workbench in it."""
+    """A pseudo terminal with the workbench in it, attached to the engine at FOLDER/e.sock."""
 
-    def __init__(self, folder: Path, tokens: int) -> None:
-        self._beats = folder / "beats"
-        panes = [word for _ in range(PANES) for word in ("--pane", f"max_tokens={tokens + 1}")]
-        arguments = ["-m", "tests.benchmarks.ui_load", str(self._beats)]
-        arguments += ["--attach", f"unix://{folder}/e.sock", "-p", "hello", *panes]
+    def __init__(self, folder: Path, program: Sequence[str], options: Sequence[str]) -> None:
+        """program: a module that runs the workbench, and its own arguments."""
+        arguments = ["-m", *program, "--attach", f"unix://{folder}/e.sock", *options]
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": f"{folder}/config"}
         environment |= {"XDG_STATE_HOME": f"{folder}/state", "XDG_DATA_HOME": f"{folder}/data"}
@@ -144,10 +157,6 @@ class Terminal:
             count += self._read(left)
         return count
 
-    def beats(self) -> list[Beat]:
-        lines = self._beats.read_text().splitlines()
-        return [Beat(*map(float, line.split())) for line in lines if len(line.split()) == 3]
-
     def close(self) -> None:
         self._child.close(force=True)
 
@@ -158,6 +167,11 @@ class Terminal:
             return 0
         self._seen += data
         return len(data)
+
+
+def whole_lines(file: Path) -> list[str]:
+    """The lines of a file that is still being written, but for one without its end."""
+    return file.read_text().rpartition("\n")[0].splitlines()
 
 
 def workbench(beats: Path, arguments: list[str]) -> int:
