@@ -30,15 +30,16 @@ def lane_labels(*aspects: Sequence[str]) -> Iterator[str]:
 
 
 def _told_apart(names: Sequence[str], cells: int) -> list[str]:
-    """The names in so many cells: what they begin with, else what differs, else numbered."""
-    common = sum(
-        1 for _ in takewhile(lambda signs: len(set(signs)) == 1, zip(*names, strict=False))
-    )
-    for start in (0, common):
+    """The names in so many cells: what they begin with, else from the first word that differs on,
+    else with their numbers."""
+    columns = zip(*names, strict=False)
+    alike = "".join(signs[0] for signs in takewhile(lambda signs: len(set(signs)) == 1, columns))
+    word = alike.rfind(" ") + 1
+    for start in (0, word):
         cut = [_cut(name[start:], cells) for name in names]
         if len(set(cut)) == len(set(names)):
             return cut
-    return [_cut(f"{number} {name[common:]}", cells) for number, name in enumerate(names, 1)]
+    return [_cut(f"{number} {name[word:]}", cells) for number, name in enumerate(names, 1)]
 
 
 def _cut(text: str, cells: int) -> str:

@@ -17,6 +17,13 @@ def test_what_is_the_same_everywhere_is_left_out_and_the_quickest_stands_first()
     assert labels == ["cold/Austria", "hot/Austria", "cold/Chile", "hot/Chile"]
 
 
+def test_a_common_beginning_is_left_out_by_words_and_what_else_is_alike_is_numbered() -> None:
+    prompts = ["capital question", "capital quiz"]
+    inputs = ["Chad, kind", "Chad, stern", "Peru, kind"]
+    labels = list(lane_labels(prompts, inputs, ["cold", "hot"]))
+    assert (labels[0], labels[-1]) == ("cold/1 Ch/ques", "hot/3 Pe/quiz")
+
+
 def test_nothing_that_differs_is_no_label() -> None:
     assert list(lane_labels(["one"], [""], ["default"])) == [""]
     assert list(lane_labels(["one"], ["same", "same"], ["default"])) == ["", ""]
