@@ -355,17 +355,24 @@ async def test_the_form_shows_every_hint_whole(
             assert hint.region in bench.app.screen.region
 
 
-async def test_a_notice_leaves_the_conversation_in_sight(open_bench: OpenBench) -> None:
-    async with open_bench(size=(80, 24)) as bench:
+@pytest.mark.parametrize("size", [(200, 50), (120, 35), (80, 24), (60, 20)])
+async def test_a_notice_leaves_names_answers_and_the_batch_in_sight(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(size=size) as bench:
         await bench.send("hello")
         await bench.until_idle()
         bench.app.clear_notifications()
-        bench.app.notify("a notice " + "that needs two lines " * 4, timeout=60)
+        times = size[0] // 19 + 1
+        bench.app.notify("it needs two lines " * times, timeout=60)
         await bench.until(lambda: bench.workbench.query(Toast))
         await bench.pilot.pause()
-        toast = bench.workbench.query_one(Toast).region
-        assert toast.height == 2
-        assert not toast.overlaps(bench.pane(1).transcript.region)
+        toast = bench.workbench.query_one(Toast)
+        assert toast.region.height == 2
+        text = " ".join(toast.render_line(y).text for y in range(2))
+        assert text.split().count("needs") == times
+        others = bench.workbench.query("StatusBar, TabStrip, PaneGrid, BatchPanel")
+        assert not any(toast.region.overlaps(other.region) for other in others)
 
 
 async def test_over_another_screen_there_is_no_palette(open_bench: OpenBench) -> None:
