@@ -28,21 +28,25 @@ ROWS, TOKENS = 8, 64
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = tiny_family(Path(folder) / "tiny", "deepseek_v3", max_position_embeddings=100_000)
-        hosts = Path(folder) / "hosts.json"
-        hosts.write_text(json.dumps([LOOPBACK, LOOPBACK]))
         one = ["--model", str(model), "--port", "0"]
-        two = [*one, "--distributed", str(hosts)]
         with RunningWorker(*one) as worker:
             alone = tokens_per_second(worker.url)
         print(f"one rank {alone:.0f} tokens/s")
-        for name, options in (("tensor parallel", two), ("pipeline", [*two, "--pipeline"])):
-            with RunningWorker(*options) as worker:
-                shared = tokens_per_second(worker.url)
-            print(f"two on this machine, {name}: {shared / alone:.0%} of that")
-        for number in (signal.SIGKILL, signal.SIGSTOP):
-            with RunningWorker(*two) as worker:
-                seconds, error = until_told(worker.url, number)
-            print(f"{number.name} to error {seconds:5.2f} s (at most 10): {error}")
+        for backend in ("ring", "mpi"):
+            hosts = Path(folder) / f"{backend}.json"
+            hosts.write_text(json.dumps({"backend": backend, "hosts": [LOOPBACK, LOOPBACK]}))
+            measure(backend, [*one, "--distributed", str(hosts)], alone)
+
+
+def measure(backend: str, two: list[str], alone: float) -> None:
+    for name, options in (("tensor parallel", two), ("pipeline", [*two, "--pipeline"])):
+        with RunningWorker(*options) as worker:
+            shared = tokens_per_second(worker.url)
+        print(f"two on this machine, {backend}, {name}: {shared / alone:.0%} of that")
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        with RunningWorker(*two) as worker:
+            seconds, error = until_told(worker.url, number)
+        print(f"{backend}, {number.name} to error {seconds:5.2f} s (at most 10): {error}")
 
 
 def tokens_per_second(url: str) -> float:
