@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import ceil
 
+from msgspec import Struct, field
 from rich.cells import cell_len
 
 from dspark_tui.text.lightmark import Mark, Run
@@ -21,8 +21,7 @@ BETWEEN = " │ "
 CROSSING = "─┼─"
 
 
-@dataclass(slots=True)
-class Table:
+class Table(Struct):
     """All cells of a table, its heading first. aligned: "left", "right" or "center" each."""
 
     aligned: list[str] = field(default_factory=list)
@@ -53,7 +52,6 @@ class Table:
         return widths
 
 
-@dataclass(slots=True, eq=False)
 class TableLine(Line):
     """A row of a table, over as many terminal rows as its fullest cell takes.
 
@@ -64,7 +62,7 @@ class TableLine(Line):
     row: int | None
     before: tuple[Span, ...]
     indent: str
-    _runs: list[Run] = field(init=False)
+    spread: list[Run] = field(default_factory=list)
 
     def lay_out(self, width: int) -> None:
         room = max(1, width - cell_len(text_of(self.before)))
@@ -75,17 +73,17 @@ class TableLine(Line):
             cells = self.table.rows[self.row]
             rows = _columns(cells, widths, self.table.aligned) if widths else _joined(cells, room)
         self.hang = self.indent
-        self.drawn, self.rows, self._runs = "", [], []
+        self.drawn, self.rows, self.spread = "", [], []
         for number, row in enumerate(rows):
             spans = [*self.before, *row] if number == 0 else row
             start = len(self.drawn)
-            self._runs += runs_of(spans, start)
+            self.spread += runs_of(spans, start)
             self.drawn += text_of(spans)
             self.rows.append((start, len(self.drawn)))
 
     @property
     def runs(self) -> list[Run]:
-        return self._runs
+        return self.spread
 
 
 def _columns(
