@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from engine.distributed import token
 from engine.distributed.channel import Channel, ChannelClosed
 from engine.distributed.division import of_layers
-from engine.distributed.hosts import MPI, free_port
+from engine.distributed.hosts import Backend, free_port
 from engine.distributed.messages import Beat, Begin, Failed, Hello, Job, Joining, Loaded
 from engine.distributed.record import Record
 from engine.distributed.versions import digest, versions
@@ -70,7 +70,7 @@ def _work(rank: int, channel: Channel) -> None:
     assert isinstance(begin, Begin)
     settings = of_layers(begin.settings, share.layers[rank])
     FollowingLoop(loaded, settings, record).follow()
-    if job.backend == MPI:
+    if job.backend is Backend.MPI:
         listener.join()  # mpirun ends all when one leaves, and rank 0 may still answer
 
 

@@ -20,27 +20,29 @@ from mlx_lm.models.cache import CacheList, make_prompt_cache
 
 from engine.distributed import mpi
 from engine.distributed.division import Division
-from engine.distributed.hosts import JACCL, JACCL_RING, MPI, NCCL, RING, Hosts
+from engine.distributed.hosts import Backend, Hosts
 from engine.distributed.messages import Job
 from engine.models.errors import ModelError, one_line
 
 CONNECT_SECONDS = 60
 """How long the ranks, all of them ready, may take to connect; then the process ends."""
 
+MPI_LIBRARY = "MLX_MPI_LIBNAME"
+"""Names Open MPI's library to MLX."""
 
 MISSING = {
-    MPI: "it finds no library of Open MPI; install that, or name its libmpi in MLX_MPI_LIBNAME",
-    NCCL: "that takes MLX for CUDA: install dspark-tui[cuda] on a machine with NVIDIA's GPUs",
+    Backend.MPI: f"it finds no Open MPI; install that, or name its library in {MPI_LIBRARY}",
+    Backend.NCCL: "that takes MLX for CUDA; install dspark-tui[cuda] where there is an NVIDIA GPU",
 }
 """Why MLX lacks a backend, where that can be mended."""
 
 
-def require(backend: str) -> None:
+def require(backend: Backend) -> None:
     """Raises ModelError where MLX can't use it on this machine."""
-    if backend == MPI:
+    if backend is Backend.MPI and MPI_LIBRARY not in os.environ:
         # MLX looks but once, and for a name that only packages for developers have.
-        os.environ.setdefault("MLX_MPI_LIBNAME", mpi.library())
-    if not mx.distributed.is_available(_mlx_name(backend)):
+        os.environ[MPI_LIBRARY] = mpi.library()
+    if not mx.distributed.is_available(backend.in_mlx):
         why = MISSING.get(backend)
         raise ModelError(f"MLX has no {backend} backend on this machine{f': {why}' if why else ''}")
 
@@ -50,23 +52,20 @@ def rendezvous(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by which MLX's ranks find each other, and variables that name a file of this
     content. ports: for each rank one at each of its addresses."""
-    if hosts.backend == MPI:
-        return {}, {}  # mpirun has told them
-    if hosts.backend == NCCL:
-        port = ports[0][0]
-        return {
-            "NCCL_HOST_IP": hosts.address,
-            "NCCL_PORT": str(port),
-            "MLX_WORLD_SIZE": str(len(hosts)),
-        }, {}
-    if hosts.backend == RING:
-        places = [
-            [f"{ip}:{port}" for ip, port in zip(host.ips, free, strict=True)]
-            for host, free in zip(hosts.ranks, ports, strict=True)
-        ]
-        return {}, {"MLX_HOSTFILE": json.dumps(places)}
+    match hosts.backend:
+        case Backend.RING:
+            places = [
+                [f"{ip}:{port}" for ip, port in zip(host.ips, free, strict=True)]
+                for host, free in zip(hosts.ranks, ports, strict=True)
+            ]
+            return {}, {"MLX_HOSTFILE": json.dumps(places)}
+        case Backend.MPI:
+            return {MPI_LIBRARY: os.environ[MPI_LIBRARY]}, {}  # mpirun has told them the rest
+        case Backend.NCCL:
+            place = {"NCCL_HOST_IP": hosts.address, "NCCL_PORT": str(ports[0][0])}
+            return {**place, "MLX_WORLD_SIZE": str(len(hosts))}, {}
     variables = {"MLX_JACCL_COORDINATOR": f"{hosts.address}:{ports[0][0]}"}
-    if hosts.backend == JACCL_RING:
+    if hosts.backend is Backend.JACCL_RING:
         variables["MLX_JACCL_RING"] = "1"
     return variables, {"MLX_IBV_DEVICES": json.dumps(hosts.rdma)}
 
@@ -126,11 +125,6 @@ def _kind(cache: Any) -> str:
     return f"{type(cache).__name__} {getattr(cache, 'max_size', '')} {getattr(cache, 'keep', '')}"
 
 
-def _mlx_name(backend: str) -> str:
-    """A ring over JACCL is a setting of it."""
-    return JACCL if backend == JACCL_RING else backend
-
-
 def _join(rank: int, job: Job) -> mx.distributed.Group:
     """Connect to the other ranks; waits for all of them. Raises ModelError."""
     with tempfile.TemporaryDirectory(prefix="dspark-ranks-") as folder:
@@ -143,12 +137,12 @@ def _join(rank: int, job: Job) -> mx.distributed.Group:
         # MLX waits for the others without letting any Python run, not even for a signal.
         faulthandler.dump_traceback_later(CONNECT_SECONDS, exit=True)
         try:
-            group = mx.distributed.init(strict=True, backend=_mlx_name(job.backend))
+            group = mx.distributed.init(strict=True, backend=job.backend.in_mlx)
         except RuntimeError as error:
             raise ModelError(f"the ranks can't connect: {one_line(error)}") from error
         finally:
             faulthandler.cancel_dump_traceback_later()
-    if job.backend == MPI:
+    if job.backend is Backend.MPI:
         # With its last reference MLX ends MPI, which waits for all ranks: also for lost ones.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
     return group

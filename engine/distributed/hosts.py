@@ -5,11 +5,31 @@ from __future__ import annotations
 import ipaddress
 import socket
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import NoReturn
 
 from mlx._distributed_utils.common import Hostfile
 
-RING, JACCL, JACCL_RING, MPI, NCCL = BACKENDS = ("ring", "jaccl", "jaccl-ring", "mpi", "nccl")
+
+class Backend(StrEnum):
+    """What carries the ranks' talk, as hosts files name it."""
+
+    RING = "ring"
+    JACCL = "jaccl"
+    JACCL_RING = "jaccl-ring"
+    MPI = "mpi"
+    NCCL = "nccl"
+
+    @property
+    def in_mlx(self) -> str:
+        """MLX's own name: a ring over JACCL is a setting there."""
+        return self.JACCL if self is self.JACCL_RING else self
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f'the backend "{value}" can\'t be used; use {", ".join(cls)}')
+
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -39,7 +59,7 @@ class Hosts:
     """All ranks, rank 0 first. rdma: for each rank the device to each other one, for JACCL.
     environment: variables to set on every rank."""
 
-    backend: str
+    backend: Backend
     ranks: tuple[RankHost, ...]
     rdma: tuple[tuple[str | None, ...], ...]
     environment: dict[str, str]
@@ -55,7 +75,7 @@ class Hosts:
     def device(self, host: RankHost) -> int:
         """With NCCL the number of a rank's GPU among those of its machine, else 0."""
         others = [other.name for other in self.ranks[: host.rank]]
-        return others.count(host.name) if self.backend == NCCL else 0
+        return others.count(host.name) if self.backend is Backend.NCCL else 0
 
     @classmethod
     def read(cls, path: Path) -> Hosts:
@@ -63,7 +83,7 @@ class Hosts:
         try:
             file = Hostfile.from_file(path)
             hosts = cls(
-                backend=file.backend or RING,
+                backend=Backend(file.backend or Backend.RING),
                 ranks=tuple(
                     RankHost(h.rank, str(h.ssh_hostname), tuple(h.ips)) for h in file.hosts
                 ),
@@ -79,16 +99,14 @@ class Hosts:
     def _problem(self) -> str:
         if len(self) < 2:
             return f"a model is shared by two ranks or more, and it names {len(self)}"
-        if self.backend not in BACKENDS:
-            return f'the backend "{self.backend}" can\'t be used; use {", ".join(BACKENDS)}'
         for host in self.ranks:
-            reached = host.rank == 0 or self.backend not in (MPI, NCCL)
+            reached = host.rank == 0 or self.backend not in (Backend.MPI, Backend.NCCL)
             if reached and not host.ips:
                 return f'{host} needs "ips": the addresses at which the others reach it'
             for ip in host.ips:
                 if not _is_address(ip):
                     return f'{host}: "{ip}" is no IP address'
-        if self.backend in (JACCL, JACCL_RING) and any(len(row) != len(self) for row in self.rdma):
+        if self.backend.in_mlx == Backend.JACCL and any(len(row) != len(self) for row in self.rdma):
             return f'every host needs "rdma": {len(self)} devices, null for itself'
         if free_port(self.address) is None:
             return f"rank 0 runs here, and {self.address} is no address of this machine"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.distributed.division import Division
+from engine.distributed.hosts import Backend
 from engine.types import EngineSettings, GenerationRequest
 
 
@@ -38,7 +39,7 @@ class Job:
     digest: str
     precision: str
     kv_bits: int | None
-    backend: str
+    backend: Backend
     environment: dict[str, str]
     files: dict[str, str]
 

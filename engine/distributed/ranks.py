@@ -15,7 +15,7 @@ from typing import TypeVar
 from engine.distributed import mpi, token
 from engine.distributed.channel import Channel, ChannelClosed
 from engine.distributed.division import Division
-from engine.distributed.hosts import MPI, Hosts, RankHost, free_port
+from engine.distributed.hosts import Backend, Hosts, RankHost, free_port
 from engine.distributed.messages import Beat, Begin, Failed, Hello, Message
 from engine.distributed.rank import Rank, one_by_one
 from engine.distributed.versions import versions
@@ -85,7 +85,7 @@ class Ranks:
         tick: hears how many have, and may raise to end it. Raises ModelError naming the rank.
         """
         shown = token.new()
-        start = mpi.together if self.hosts.backend == MPI else one_by_one
+        start = mpi.together if self.hosts.backend is Backend.MPI else one_by_one
         leader = self.hosts.ranks[0]
         ip = self.hosts.address
         family = socket.AF_INET6 if ":" in ip else socket.AF_INET

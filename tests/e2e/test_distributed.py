@@ -266,7 +266,7 @@ def test_a_host_that_ssh_does_not_reach_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("backend", "told"), [("mpi", "it finds no library of Open MPI"), ("nccl", "MLX for CUDA")]
+    ("backend", "told"), [("mpi", "it finds no Open MPI"), ("nccl", "MLX for CUDA")]
 )
 def test_a_backend_that_mlx_lacks_is_named_with_the_reason(
     model: Path, tmp_path: Path, backend: str, told: str

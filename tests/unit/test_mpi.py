@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from engine.distributed import mpi, token
-from engine.distributed.hosts import Hosts, RankHost
+from engine.distributed.hosts import Backend, Hosts, RankHost
 from engine.models.errors import ModelError
 from tests.e2e.waiting import wait_until
 
 LEADER = ("10.0.0.1", 4000)
 NAMES = ("studio-1.local", "studio-2.local", "127.0.0.1", "studio-2.local")
 HOSTS = Hosts(
-    backend="mpi",
+    backend=Backend.MPI,
     ranks=tuple(RankHost(number, name, ("10.0.0.1",)) for number, name in enumerate(NAMES)),
     rdma=(),
     environment={},
