@@ -9,6 +9,7 @@ from math import ceil
 from msgspec import Struct
 
 from dspark_tui.batch.parts import Cell
+from dspark_tui.batch.rate import decode_rate
 from engine.events import Phase, RequestState
 from engine.types import FinishReason
 
@@ -80,11 +81,9 @@ class Lane(Struct, frozen=True):
 
     @property
     def rate(self) -> float | None:
-        """Tokens a second from the first token to the last, stalls included."""
+        """Tokens a second after the first one, stalls included."""
         r = self.request
-        if r.first_token is None or r.last_token is None or r.last_token <= r.first_token:
-            return None
-        return r.tokens / (r.last_token - r.first_token)
+        return decode_rate(r.tokens, r.first_token, r.last_token)
 
     def spans(self, now: float) -> list[Span]:
         """Queued, prefill, decode as far as they got, then the stalls that lie over them."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from dspark_tui.batch.rate import decode_rate
+
 
 class RequestRecord(Struct, frozen=True):
-    """Times by the workbench's own stopwatch, in seconds since `sent`; None where unknown.
+    """Times in seconds since it was sent, by the engine's events, which the batch is drawn from
+    too; by our own clock where there are none. None where unknown.
 
     id: ours. request: the server's, "" until it accepted. sent: Unix time. waited: until a slot was
-    free, by the engine's events. ended: None while it runs. reason: OpenAI's finish reason, "" for
+    free. ended: None while it runs. reason: OpenAI's finish reason, "" for
     an answer that broke off. sampling: the fields that were sent, as JSON.
     """
 
@@ -36,15 +39,13 @@ class RequestRecord(Struct, frozen=True):
 
     @property
     def rate(self) -> float | None:
-        """Tokens a second from the first to the last one, stalls included; None if too short."""
-        if self.first is None or self.last is None or self.last - self.first < 0.2:
-            return None
-        return (self.tokens - 1) / (self.last - self.first)
+        """Tokens a second after the first one, stalls included."""
+        return decode_rate(self.tokens, self.first, self.last)
 
     def summary(self) -> str:
         """The figures under a finished answer."""
-        if not self.tokens or self.last is None:
+        if not self.tokens or self.ended is None:
             return ""
         rate = "" if self.rate is None else f"{self.rate:.1f} tok/s"
-        parts = (f"{self.tokens} tok", rate, f"{self.last:.1f} s")
+        parts = (f"{self.tokens} tok", rate, f"{self.ended:.1f} s")
         return "  ".join(part for part in parts if part)

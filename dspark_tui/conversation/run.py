@@ -25,6 +25,9 @@ CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields that make the last message the answer's beginning; servers that don't know them
 see it by the message's role, or answer anew."""
 
+EVENTS_LOOKS, EVENTS_PERIOD = 25, 0.02
+"""How often to look, and seconds between two looks, for the event of an answer's end."""
+
 
 class Run:
     """The task of one turn. Text collects until `drain`; no widget is called from here.
@@ -64,7 +67,7 @@ class Run:
 
     def stop(self) -> None:
         """End it now; what was written stays. The engine learns it from both cancel and hang-up."""
-        if self._task.done() or self._task.cancelling():
+        if self._task.done() or self._task.cancelling() or self._ended is not None:
             return
         self.turn.status = TurnStatus.STOPPED
         if self.request_id and self._link.ready.is_set():
@@ -85,7 +88,17 @@ class Run:
         finally:
             if self.sent is not None:
                 self._ended = time.monotonic()
-                self.turn.requests.append(self.record())
+                await self._told_of_end()
+                self._record = self.record()
+                self.turn.requests.append(self._record)
+
+    async def _told_of_end(self) -> None:
+        """Wait a moment for the engine's events to tell of the end: they come by another way."""
+        for _ in range(EVENTS_LOOKS):
+            state = self.request()
+            if state is None or state.finished is not None:
+                break
+            await asyncio.sleep(EVENTS_PERIOD)
 
     async def _receive(self) -> None:
         from dspark_tui.engines.chat_updates import CANCELLED, Accepted, Ended, Text
@@ -132,21 +145,35 @@ class Run:
 
     def record(self) -> RequestRecord:
         """The request as it stands now; complete once the run is over."""
-        state, start = self.request(), self.sent
-        if start is None:
+        if self.sent is None or self._task.done():
             return self._record
-        waited = None
-        if state is not None and state.admitted is not None:
-            waited = state.admitted - state.queued
+        state = self.request()
+        if state is None or (self._ended is not None and state.finished is None):
+            state = self._by_stopwatch(self.sent)
         return replace(
             self._record,
             request=self.request_id,
-            waited=self._record.waited if waited is None else waited,
-            first=None if self.first is None else self.first - start,
-            last=None if self.last is None else self.last - start,
-            ended=None if self._ended is None else self._ended - start,
-            tokens=self.tokens,
+            waited=_since(state.queued, state.admitted),
+            first=_since(state.queued, state.first_token),
+            last=_since(state.queued, state.last_token),
+            ended=_since(state.queued, state.finished),
+            tokens=state.tokens,
             reason=self.reason,
+        )
+
+    def _by_stopwatch(self, sent: float) -> RequestState:
+        """As it is seen from here, on our own clock."""
+        return RequestState(
+            request=self.request_id,
+            source=self.pane.label,
+            phase=Phase.DECODE if self._ended is None else Phase.FINISHED,
+            prompt_tokens=0,
+            max_tokens=self.pane.params.max_tokens,
+            queued=sent,
+            first_token=self.first,
+            last_token=self.last,
+            tokens=self.tokens,
+            finished=self._ended,
         )
 
     def _received(self, text: str) -> None:
@@ -181,7 +208,7 @@ class Run:
         if self.turn.status is TurnStatus.WAITING:
             return "waits for the engine"
         if state is None or state.phase is Phase.FINISHED or self._link.batch_hidden:
-            return self._seen_from_here(self.tokens)
+            return self._figures()
         if state.phase is Phase.QUEUED:
             held = "paused" if self._link.live.engine.paused else state.waiting_for
             why = f", {held}" if held else ""
@@ -190,18 +217,18 @@ class Run:
         if state.phase is Phase.PREFILL:
             share = 100 * state.prefilled // max(1, state.prompt_tokens)
             return f"reading the prompt {share}%"
-        return self._seen_from_here(max(state.tokens, self.tokens))
+        return self._figures()
 
     def summary(self) -> str:
         """The figures under a finished answer."""
         return self.record().summary()
 
-    def _seen_from_here(self, tokens: int) -> str:
-        if self.first is None or self.sent is None:
+    def _figures(self) -> str:
+        record = self.record()
+        if record.first is None:
             return f"sent, {time.monotonic() - (self.sent or self.created):.1f} s"
-        rate = self.record().rate
-        parts = [f"{tokens} tok", "" if rate is None else f"{rate:.1f} tok/s"]
-        parts.append(f"ttft {self.first - self.sent:.1f} s")
+        rate = "" if record.rate is None else f"{record.rate:.1f} tok/s"
+        parts = (f"{record.tokens} tok", rate, f"ttft {record.first:.1f} s")
         return "  ".join(part for part in parts if part)
 
     def _place(self, state: RequestState) -> int:
@@ -212,6 +239,10 @@ class Run:
             if request.phase is Phase.QUEUED
         ]
         return queued.index(state.request) + 1
+
+
+def _since(start: float, time: float | None) -> float | None:
+    return None if time is None else time - start
 
 
 def _ordinal(n: int) -> str:

@@ -19,7 +19,7 @@ CSV_COLUMNS = (
     "prompt", "pane", "name", "sampling", "words", "tokens", "prompt_tokens", "cached_tokens",
     "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
 )  # fmt: skip
-"""Times are seconds from sending the request, by the workbench's clock."""
+"""Times are seconds from sending the request."""
 
 
 class Column(Struct, frozen=True):

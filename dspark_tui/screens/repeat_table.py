@@ -16,7 +16,7 @@ CSV_COLUMNS = (
     "prompt", "pane", "name", "number", "seed", "group", "tokens", "ttft", "completion_time",
     "finish_reason", "error", "answer",
 )  # fmt: skip
-"""Times are seconds from sending the request, by the workbench's clock."""
+"""Times are seconds from sending the request."""
 
 FIRST_CHARACTERS = 200
 

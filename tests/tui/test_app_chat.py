@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
@@ -9,7 +10,7 @@ from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.textual_private import PasteParser
-from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
+from tests.tui.conftest import ENDLESS, OpenBench, calm, fast, panes, slow
 from tests.tui.golden import screen_text
 
 BRACKETS = "[/some/path] a[/]b [bold"
@@ -115,6 +116,25 @@ async def test_stopping_frees_the_engine_s_slots(open_bench: OpenBench) -> None:
         assert bench.server is not None
         await bench.until(lambda: not bench.server.engine.running)
         assert "stopped" in str(bench.pane(2).border_subtitle)
+
+
+async def test_pane_and_lane_show_the_same_figures_of_a_request_stopped_or_not(
+    open_bench: OpenBench,
+) -> None:
+    settings = Settings(panes=(PaneParams(max_tokens=20), PaneParams(max_tokens=100_000)))
+    async with open_bench(calm(rate=40.0), settings=settings) as bench:
+        await bench.send("hello")
+        await bench.until(lambda: bench.conversation(1).turns and bench.turn(1).status.over)
+        await bench.until(lambda: bench.turn(2).answer)
+        await bench.press("escape", "2", "s")
+        await bench.until_idle()
+        for number in (1, 2):
+            (record,) = bench.turn(number).requests
+            (lane,) = (lane for lane in bench.link.live.lanes if lane.id == record.request)
+            assert record.tokens == lane.request.tokens
+            assert (record.waited, record.first) == (lane.waited(0.0), lane.ttft)
+            assert record.ended == lane.completion_time
+            assert record.rate == pytest.approx(lane.rate)
 
 
 async def test_prompts_for_a_busy_pane_wait_in_it_and_can_be_taken_back(

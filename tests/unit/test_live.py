@@ -50,7 +50,7 @@ def test_lanes_tell_when_each_request_waited_read_wrote_and_ended() -> None:
 
 def test_a_lanes_rate_is_its_tokens_over_first_to_last_token() -> None:
     lanes = {lane.number: lane for lane in folded(burst()).lanes}
-    assert lanes[2].rate == pytest.approx(105 / (6.65 - 0.5))
+    assert lanes[2].rate == pytest.approx(104 / (6.65 - 0.5))
     assert lanes[6].rate is None
 
 
