@@ -36,11 +36,13 @@ HEEDS_ALL = "run"
 
 COMMAND_LINE = "command line"
 
-FLAGS = (
-    *("model", "max_batch", "precision"),
+OF_WORKERS = (
+    *("model", "precision"),
     *("speculate", "drafter", "drafter_bits", "confidence", "max_draft"),
-    *("attach", "theme", "ascii"),
 )
+"""What only a worker of our own can be told."""
+
+FLAGS = (*OF_WORKERS, "max_batch", "attach", "theme", "ascii")
 """Settings that have a flag of their own name."""
 
 SHORT = {"T": "temperature"}
@@ -161,7 +163,7 @@ def build_parser(words: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="no screen: the answers and their times as JSON"
     )
-    parser.add_argument("--theme", metavar="NAME")
+    parser.add_argument("--theme", metavar="NAME", help="of the colours; ^P chooses one")
     parser.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII only")
     parser.add_argument(
         "--record", type=Path, metavar="FILE", help="write the engine's events there, for replay"
@@ -204,8 +206,11 @@ def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
             loaded.set(key, value, COMMAND_LINE)
     if not 1 <= loaded.settings.max_batch <= BATCH_LIMIT:
         raise ValueError(f"--max-batch takes a whole number from 1 to {BATCH_LIMIT}")
-    if loaded.settings.attach:
-        Address.parse(loaded.settings.attach)
+    if attach := loaded.settings.attach:
+        Address.parse(attach)
+        if told := [key for key in OF_WORKERS if getattr(args, key) is not None]:
+            flag = f"--{told[0].replace('_', '-')}"
+            raise ValueError(f"{flag} is for a worker of our own, not for the server at {attach}")
     if api_key := args.api_key or os.environ.get("DSPARK_API_KEY"):
         loaded.set("api_key", api_key, COMMAND_LINE)
     if args.pane:

@@ -58,8 +58,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--api-key", metavar="KEY", help="default: $DSPARK_API_KEY")
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="repeatable")
     add("--timeout", default="600", metavar="S", help="seconds a request may take (default 600)")
-    add("--max-batch", default="8", metavar="N", help="slots of a worker started here (default 8)")
-    add("--precision", choices=PRECISIONS, default="auto", help="of that worker's weights")
+    add("--max-batch", metavar="N", help="slots of a worker started here (default 8)")
+    add("--precision", choices=PRECISIONS, help="of that worker's weights (default auto)")
     add(
         "--flips",
         action="store_true",

@@ -45,12 +45,14 @@ class Order(Struct, frozen=True):
     def of(cls, args: argparse.Namespace) -> Order:
         """Raises BenchError naming the option that makes no sense."""
         try:
+            if args.url and (args.max_batch or args.precision):
+                raise ValueError("--max-batch and --precision are for a worker started here")
             return cls(
                 plan=_plan(args),
                 address=Address.parse(args.url) if args.url else None,
                 model=args.model or "",
-                max_batch=_number("--max-batch", args.max_batch, WIDEST),
-                precision=args.precision,
+                max_batch=_number("--max-batch", args.max_batch or "8", WIDEST),
+                precision=args.precision or "auto",
                 api_key=args.api_key or os.environ.get("DSPARK_API_KEY") or None,
                 headers=tuple(_header(line) for line in args.header),
                 timeout=_number("--timeout", args.timeout, 86_400),

@@ -23,10 +23,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     actions = parser.add_subparsers(metavar="ACTION")
     actions.add_parser("list", help="what this machine has (the default)")
     fetch = actions.add_parser("fetch", help="make a model ready to run")
-    fetch.add_argument("name", nargs="?", help="hub id or .gguf file; the embedded model if absent")
+    fetch.add_argument(
+        "name", nargs="?", metavar="NAME", help="hub id or .gguf file; else the embedded model"
+    )
     fetch.set_defaults(action="fetch")
     remove = actions.add_parser("remove", help="delete a fetched model")
-    remove.add_argument("name")
+    remove.add_argument("name", metavar="NAME", help="as the list has it")
     remove.add_argument("--yes", action="store_true", help="don't ask")
     remove.set_defaults(action="remove")
 

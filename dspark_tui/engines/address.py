@@ -24,7 +24,10 @@ class Address(Struct, frozen=True):
         if parts.scheme == "unix" or (not parts.scheme and text.startswith("/")):
             return cls.of_socket(Path(parts.path))
         if parts.scheme not in ("http", "https") or not parts.netloc or not _valid_port(parts):
-            raise ValueError(f"{text!r} is no address; give http://HOST:PORT or unix:///PATH")
+            meant = f", such as http://{text}" if _lacks_scheme(text) else ""
+            raise ValueError(
+                f"{text!r} is no address; give http://HOST:PORT{meant}, or unix:///PATH"
+            )
         return cls(text.rstrip("/").removesuffix("/v1"))
 
     @classmethod
@@ -50,6 +53,12 @@ class Server(Struct, frozen=True):
     api_key: str | None = None
     model: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _lacks_scheme(text: str) -> bool:
+    """Would http:// before it make an address of it?"""
+    parts = urlsplit(f"http://{text}")
+    return "//" not in text and bool(parts.hostname) and _valid_port(parts) and bool(parts.port)
 
 
 def _valid_port(parts: SplitResult) -> bool:

@@ -201,6 +201,7 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
         (["http://127.0.0.1:1", "--tokens", "-3"], "--tokens takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "16"], "give 32 or more"),
         (["http://127.0.0.1:1", "--n", "1"], "--n 1 compares nothing"),
+        (["http://127.0.0.1:1", "--precision", "fp32"], "are for a worker started here"),
         (["http://127.0.0.1:1", "--probes", "speed"], "not 'speed'"),
         (["http://127.0.0.1:1", "--header", "nothing"], "'NAME: VALUE'"),
         (["--compare", "/nowhere/a.json", "/nowhere/b.json"], "can't be read"),
