@@ -161,7 +161,7 @@ async def _turn(clients: Clients, panes: Sequence[Pane], prompt: str) -> None:
         raise
     broken = sum(bool(pane.answer.problem) for pane in panes)
     if broken and len(panes) > 1:
-        say(f"dspark-tui: {broken} of {len(panes)} panes have no whole answer")
+        say(f"dspark-tui: {broken} of {len(panes)} panes gave no whole answer")
     total = aggregate(pane.answer for pane in panes)
     if total is not None:
         say(f"{total.rate:.1f} tok/s = {total.tokens} tok / {total.seconds:.2f} s")

@@ -83,8 +83,8 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
 def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
     """The figures as plain text."""
     cut = "" if recording.complete else ", cut off in its last line"
-    counted = f"{len(bursts)} burst{'s' * (len(bursts) != 1)}"
-    yield f"{_when(recording)}, {len(recording.events)} events, {counted}{cut}"
+    events, counted = _counted(len(recording.events), "event"), _counted(len(bursts), "burst")
+    yield f"{_when(recording)}, {events}, {counted}{cut}"
     for number, burst in enumerate(bursts, 1):
         yield ""
         yield f"burst {number}: {burst.size}, at most {burst.widest} in one step"
@@ -109,6 +109,10 @@ def _lane_line(lane: Lane, burst: BurstFigures) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def _when(recording: Recording) -> str:

@@ -47,7 +47,8 @@ class RunReport:
         if self._there:
             left = self._results.count - self._there
             rest = f"{left} to go" if left else "nothing is left to ask"
-            self._say(f"{self._there} are in {tilde(self._path)} already, {rest}")
+            verb = "is" if self._there == 1 else "are"
+            self._say(f"{self._there} {verb} in {tilde(self._path)} already, {rest}")
         self._bar.start()
         return self
 

@@ -49,8 +49,8 @@ def _csv(path: Path, text: str) -> list[dict[str, str]]:
             raise FileError(Problem(path, 1, "", "has two columns of one name"))
         for values in reader:
             if values and len(values) != len(header):
-                counts = f"{len(values)} values for {len(header)} columns"
-                raise FileError(Problem(path, reader.line_num, "", f"has {counts}"))
+                counts = f"{len(values)} instead of {len(header)}"
+                raise FileError(Problem(path, reader.line_num, "", f"has {counts} values"))
             if values:
                 rows.append(dict(zip(header, values, strict=True)))
     except csv.Error as error:

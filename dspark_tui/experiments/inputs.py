@@ -61,7 +61,8 @@ def _lists(source: TomlSource, lists: Any) -> Columns:
         source.refuse("lists", "takes lists: {variable = [value, …]}", HERE)
     for name, values in lists.items():
         if not isinstance(values, list) or not values:
-            source.refuse(name, "takes a list of values", HERE)
+            wanted = f"takes a list of values for {name}, not {values!r}"
+            source.refuse("lists", wanted, HERE)
     return {name: [as_text(value) for value in values] for name, values in lists.items()}
 
 

@@ -140,7 +140,7 @@ def test_a_pane_that_fails_is_exit_code_1_and_keeps_what_it_has(
     assert ask(server, "-p", "Why? #fail", *COLD, *HOT) == 1
     out, error = capsys.readouterr()
     assert "Pane 1, cold (T0 max 9): the script says this row fails [/x]\n" in out
-    assert error.startswith("dspark-tui: 1 of 2 panes have no whole answer\n")
+    assert error.startswith("dspark-tui: 1 of 2 panes gave no whole answer\n")
     assert ask(server, "-p", "Why? #fail", "--json") == 1
     (pane,) = json.loads(capsys.readouterr().out)["panes"]
     assert (pane["answer"], pane["completion_time"]) == (text_of(5), None)

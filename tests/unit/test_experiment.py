@@ -131,10 +131,11 @@ def test_inputs(written: Written, inputs: str, expected: list[str]) -> None:
             "e.toml:2: combine takes zip or product, not 'cross'",
             "",
         ),
+        ("[inputs]\nlists = {w = []}\n" + ASKS, "e.toml:2: lists takes a list of values for w", ""),
         ("[inputs]\n" + ASKS, "e.toml:1: inputs takes exactly one of table, rows, lists", ""),
         ('[inputs]\ntable = "none.csv"\n' + ASKS, "none.csv: can't be read: No such file", ""),
         ('[inputs]\ntable = "t.txt"\n' + ASKS, "t.txt: ends in none of .csv, .jsonl", ""),
-        ('[inputs]\ntable = "bad.csv"\n' + ASKS, "bad.csv:3: has 2 values for 1 columns", ""),
+        ('[inputs]\ntable = "bad.csv"\n' + ASKS, "bad.csv:3: has 2 instead of 1 values", ""),
         ('[inputs]\ntable = "bad.jsonl"\n' + ASKS, "bad.jsonl:2: is no JSON object", ""),
         (
             '[[prompt]]\ntext = "x"\n[[params]]\ntemprature = 1',
