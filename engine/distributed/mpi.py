@@ -2,10 +2,11 @@
 
 `mpirun` takes every process of the group for its own, but rank 0 is a server that somebody else
 started, with a terminal, signals, an exit code and a parent to watch. Run below `mpirun` it would
-lose these: `mpirun` passes on the end of no input, answers a signal by killing all, and lets none
-survive another rank to tell of it. So `mpirun` starts a stand-in for rank 0. What makes a process a
-member of the group is its environment; the stand-in lends its own, rank 0 joins with that, and the
-other ranks are started like any. Whichever ends first, `mpirun` ends the rest and says why.
+lose these: `mpirun` does not pass on the end of its input, answers a signal by killing all, and
+lets no rank survive another to tell of it. So `mpirun` starts a stand-in for rank 0. What makes a
+process a member of the group is its environment; the stand-in lends its own, rank 0 joins with
+that, and the other ranks are started like any. Whichever ends first, `mpirun` ends the rest and
+says why.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ class MpiRun(Process):
 
     def kill(self) -> None:
         """Have it end all ranks, wherever they are and even if they are stopped."""
-        self._told_to_end = True
-        self._process.terminate()
-        self.ended(KILL_SECONDS)
+        if not self._told_to_end:
+            self._told_to_end = True
+            self._process.terminate()
+            self.ended(KILL_SECONDS)
 
 
 def together(hosts: Hosts, leader: tuple[str, int], token: bytes) -> Iterator[Rank]:
@@ -115,11 +117,12 @@ def lent(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reason(said: str) -> str:
-    """Of all mpirun and the ranks wrote what tells most: a rank's last words, or its own."""
+    """Of all that mpirun and the ranks wrote what tells most."""
     # mpirun frames what it says itself, and its library begins lines with the process.
     words, *framed = re.split(r"^-{20,}$", said.replace("\0", ""), flags=re.MULTILINE)
     words = "\n".join([words, *framed[1::2]])
     lines = [line for line in words.splitlines() if line.strip() and line[0] != "["]
     notes = [note for note in framed[::2] if note.strip()]
-    best = lines[-1:] or notes[-1:]
-    return f": {shorten(best[0], REASON_LIMIT, placeholder='…')}" if best else ""
+    killed = [note for note in notes if re.search(r"exited on\s+signal", note)]
+    telling = killed or lines or notes
+    return f": {shorten(telling[-1], REASON_LIMIT, placeholder='…')}" if telling else ""

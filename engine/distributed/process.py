@@ -16,8 +16,8 @@ KILL_SECONDS = 1.0
 
 
 class Process:
-    """Started when made; raises ModelError. who: is to run in it. environment: None for ours.
-    token: given to it on standard input, where others can't read it."""
+    """Started when made; raises ModelError. who: runs in it. environment: None for ours. token:
+    given to it on standard input, where other users can't read it."""
 
     def __init__(
         self,

@@ -160,6 +160,8 @@ class Ranks:
     def close(self) -> None:
         """Wait a moment for the ranks to end, then end them."""
         self.release()
+        if not self._ranks:  # some may still be starting, and none is in a group yet
+            self._kill()
         deadline = time.monotonic() + END_SECONDS
         for rank in self._started:
             rank.close(max(deadline - time.monotonic(), 0))

@@ -26,7 +26,9 @@ from tests.tiny import tiny_llama
 from tests.tiny_families import tiny_family
 
 LOOPBACK = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}
-over_each = pytest.mark.parametrize("hosts", ["ring", "mpi"], indirect=True)
+RING, MPI = {"backend": "ring"}, {"backend": "mpi"}
+MPI_OVER_TCP = {**MPI, "envs": ["OMPI_MCA_pml=ob1", "OMPI_MCA_btl=tcp,self"]}
+"""As between machines; on one, Open MPI takes memory that the ranks share."""
 REQUESTS = 50
 START_SECONDS = 300.0
 """Two processes that load at once, on a machine that may be busy."""
@@ -41,10 +43,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of two ranks over a ring, or over the backend a test asks for."""
-    backend = getattr(request, "param", "ring")
-    available(backend)
-    file = {"backend": backend, "hosts": [LOOPBACK, LOOPBACK]}
+    """Of two ranks over a ring, or over what a test asks for."""
+    backend = getattr(request, "param", RING)
+    available(backend["backend"])
+    file = {**backend, "hosts": [LOOPBACK, LOOPBACK]}
     return written(tmp_path_factory.mktemp("hosts"), file)
 
 
@@ -153,7 +155,7 @@ def streaming(worker: RunningWorker) -> Iterator[list[str]]:
     reader.join()
 
 
-@over_each
+@pytest.mark.parametrize("hosts", [RING, MPI], indirect=True, ids=["ring", "mpi"])
 def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
     with RunningWorker("--model", model, "--port", "0", "--max-batch", "16") as alone:
         expected = answers(alone)
@@ -193,7 +195,7 @@ def test_a_pipeline_answers_as_one_rank_does(hosts: Path, tmp_path: Path) -> Non
         assert error.startswith(f"rank 1 (127.0.0.1), process {rank} ")
 
 
-@over_each
+@pytest.mark.parametrize("hosts", [RING, MPI_OVER_TCP], indirect=True, ids=["ring", "mpi"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_dies_or_stops_is_named(
     model: Path, hosts: Path, number: signal.Signals
@@ -219,7 +221,7 @@ def test_a_rank_that_dies_or_stops_is_named(
     assert any(error in line for line in two.lines), "the person at the terminal is told"
 
 
-@over_each
+@pytest.mark.parametrize("hosts", [RING, MPI], indirect=True, ids=["ring", "mpi"])
 def test_ranks_load_no_drafter_and_do_not_outlive_rank_0(model: Path, hosts: Path) -> None:
     with serving(model, hosts, "--speculate", "dspark") as two:
         rank, stated = second_rank(two), capability(two, "speculation")

@@ -21,7 +21,8 @@ HOSTS = Hosts(
     environment={},
 )
 RULE = "-" * 74
-NOTICE = f"{RULE}\nmpirun noticed that process rank 1\nexited on signal 9.\n{RULE}"
+KILLED = f"{RULE}\nmpirun noticed that process rank 1\nexited on signal 9.\n{RULE}"
+FAILED = f"{RULE}\nA process exited with a non-zero status.\n{RULE}"
 
 
 def option(part: list[str], name: str) -> str:
@@ -59,9 +60,10 @@ def test_a_stand_in_lends_its_place_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (NOTICE, ": mpirun noticed that process rank 1 exited on signal 9."),
-        (f"{RULE}\nAn earlier note.\n{RULE}\n[studio:1] *** Aborting\n{NOTICE}", "on signal 9."),
-        (f"python: no module named engine\n{NOTICE}", ": python: no module named engine"),
+        (KILLED, ": mpirun noticed that process rank 1 exited on signal 9."),
+        (f"{RULE}\nA note.\n{RULE}\n[studio:1] *** Aborting\n a warning\n{KILLED}", "on signal 9."),
+        (f"python: no module named engine\n{FAILED}", ": python: no module named engine"),
+        (f"[studio:1] *** Aborting\n{FAILED}", ": A process exited with a non-zero status."),
         ("ssh: no route to studio.local\n", ": ssh: no route to studio.local"),
         (f"{RULE}\n{'slots ' * 100}\n{RULE}", "slots…"),
         ("", "ended with mpirun"),
