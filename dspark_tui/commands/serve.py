@@ -36,7 +36,11 @@ def run(args: argparse.Namespace) -> int:
     from engine.server.options import ServeOptions
     from engine.server.process import run as serve
 
-    return serve(ServeOptions.of(args), ConsoleReporter(Console(stderr=True)))
+    reporter = ConsoleReporter(Console(stderr=True))
+    code = serve(ServeOptions.of(args), reporter)
+    if code == 0:
+        reporter.stopped()
+    return code
 
 
 class ConsoleReporter:
@@ -90,6 +94,11 @@ class ConsoleReporter:
         self._say(f"dspark-tui serve: {message}")
         if log:
             self._say(f"details: {log}")
+
+    def stopped(self) -> None:
+        """It was told to stop, and has; below the ^C that a terminal shows."""
+        if self._console.is_terminal:
+            self._console.print("\nstopped", style="dim")
 
     def _fact(self, name: str, fact: Text) -> None:
         """Long ones hang below their beginning on a terminal, and are one line elsewhere."""

@@ -96,6 +96,14 @@ def test_facts_are_no_wider_than_they_have_to_be(terminal: bool) -> None:
         assert lines[3:] == ["batching  8 rows  one forward for [all] of them at once"]
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_stop_that_was_asked_for_is_confirmed_on_a_terminal(terminal: bool) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, no_color=True)
+    ConsoleReporter(console).stopped()
+    assert ("\nstopped" in Text.from_ansi(out.getvalue()).plain) is terminal
+
+
 def test_amounts() -> None:
     assert amount(Progress("fetch", "", 31_000_000, 93_000_000, "bytes")) == "31 of 93 MB"
     assert amount(Progress("load", "", 3, 9, "tensors")) == "3 of 9 tensors"
