@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from dspark_tui.batch.rate import decode_rate
 
+ASKED_WITH = "model", "system", "sampling"
+"""Columns of every table of requests: with the messages, what it takes to ask again."""
+
 
 class RequestRecord(Struct, frozen=True):
     """Times in seconds since it was sent, by the engine's events, which the batch is drawn from
@@ -13,7 +16,8 @@ class RequestRecord(Struct, frozen=True):
 
     id: ours. request: the server's, "" until it accepted. sent: Unix time. waited: until a slot was
     free. ended: None while it runs. reason: OpenAI's finish reason, "" for
-    an answer that broke off. sampling: the fields that were sent, as JSON.
+    an answer that broke off. sampling: the fields that were sent, as JSON. system: the system
+    prompt, "" without one.
     """
 
     id: int
@@ -29,6 +33,12 @@ class RequestRecord(Struct, frozen=True):
     cached_tokens: int | None = None
     tokens: int = 0
     reason: str = ""
+    system: str | None = None
+
+    @property
+    def asked_with(self) -> tuple[str, str | None, str]:
+        """The values of ASKED_WITH."""
+        return self.model, self.system, self.sampling
 
     @property
     def prefill(self) -> float | None:

@@ -110,6 +110,7 @@ class Run:
             self._record,
             model=model.id if model else "",
             sampling=json.dumps(sampling),
+            system=self.pane.params.system,
             sent=time.time(),
         )
         updates = self._link.client.chat(self.pane.messages(), sampling, self.pane.label)

@@ -8,6 +8,7 @@ from msgspec import Struct
 from textual.content import Content
 
 from dspark_tui.comparison.broadcasts import Broadcast, Reply
+from dspark_tui.conversation.request_record import ASKED_WITH
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.wrap import cut
 
@@ -16,10 +17,11 @@ NAME_WIDTHS = 10, 48
 VOTED = " voted"
 
 CSV_COLUMNS = (
-    "prompt", "pane", "name", "sampling", "words", "tokens", "prompt_tokens", "cached_tokens",
-    "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
+    "prompt", "pane", "name", "turn", "engine", *ASKED_WITH, "words", "tokens", "prompt_tokens",
+    "cached_tokens", "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
 )  # fmt: skip
-"""Times are seconds from sending the request."""
+"""Times are seconds from sending the request. turn: the id that the pane's own export has for it,
+with what was said before."""
 
 
 class Column(Struct, frozen=True):
@@ -35,7 +37,7 @@ COLUMNS = (
     Column("tokens", 7, lambda reply: reply.record.tokens),
     Column("cached", 7, lambda reply: reply.record.cached_tokens),
     Column("ttft", 7, lambda reply: reply.record.first),
-    Column("time", 8, lambda reply: reply.record.last),
+    Column("time", 8, lambda reply: reply.record.ended),
     Column("end", 12, lambda reply: reply.ending),
 )
 
@@ -69,9 +71,10 @@ def csv_rows(broadcast: Broadcast) -> Iterator[tuple[object, ...]]:
     for reply in broadcast.replies:
         record = reply.record
         yield (
-            broadcast.prompt, reply.pane.number, reply.pane.params.name, record.sampling,
+            broadcast.prompt, reply.pane.number, reply.pane.params.name,
+            "" if reply.run is None else reply.run.turn.id, reply.engine, *record.asked_with,
             reply.words, record.tokens, record.prompt_tokens, record.cached_tokens, record.first,
-            record.last, reply.ending, "" if vote is None else reply.candidate in vote.winners,
+            record.ended, reply.ending, "" if vote is None else reply.candidate in vote.winners,
             "" if vote is None else vote.blind, reply.answer,
         )  # fmt: skip
 

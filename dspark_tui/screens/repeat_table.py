@@ -9,12 +9,13 @@ from textual.content import Content
 from dspark_tui.batch.parts import grouped
 from dspark_tui.comparison.broadcasts import aggregate
 from dspark_tui.comparison.repeats import Group, Repeats, agreement, groups, problems
+from dspark_tui.conversation.request_record import ASKED_WITH
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.text.foreign import drawable
 
 CSV_COLUMNS = (
-    "prompt", "pane", "name", "number", "seed", "group", "tokens", "ttft", "completion_time",
-    "finish_reason", "error", "answer",
+    "prompt", "pane", "name", "turn", "number", "seed", *ASKED_WITH, "group", "tokens", "ttft",
+    "completion_time", "finish_reason", "error", "answer",
 )  # fmt: skip
 """Times are seconds from sending the request."""
 
@@ -72,7 +73,7 @@ def csv_rows(repeats: Repeats) -> Iterator[tuple[object, ...]]:
         for attempt in attempts:
             turn, record = attempt.turn, attempt.record
             yield (
-                repeats.prompt, pane.number, pane.params.name, attempt.number, turn.seed,
-                found.get(id(attempt), ""), record.tokens, record.first, record.ended,
-                record.reason, attempt.problem, turn.answer,
+                repeats.prompt, pane.number, pane.params.name, turn.id, attempt.number, turn.seed,
+                *record.asked_with, found.get(id(attempt), ""), record.tokens, record.first,
+                record.ended, record.reason, attempt.problem, turn.answer,
             )  # fmt: skip

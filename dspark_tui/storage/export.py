@@ -5,12 +5,14 @@ The file's name says which: `.csv` and `.jsonl` give every text back exactly, `.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dspark_tui.conversation.request_record import RequestRecord
+from dspark_tui.conversation.params import FIELDS
+from dspark_tui.conversation.request_record import ASKED_WITH, RequestRecord
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.conversation.turns import Turn
 from dspark_tui.experiments.result_table import FORMATS, Row
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 
 MESSAGE_COLUMNS = (
     "pane", "name", "turn", "after", "shown", "role", "text", "status", "origin", "seed",
+    *ASKED_WITH,
 )  # fmt: skip
 """after: the turn before. shown: it is on the branch the pane shows."""
 
 REQUEST_COLUMNS = (
-    "pane", "name", "turn", "request", "model", "state", "prompt_tokens", "cached_tokens", "tokens",
-    "start", "end", "waited", "prefill", "first_token", "total", "reason", "sampling",
+    "pane", "name", "turn", "request", *ASKED_WITH, "state", "prompt_tokens", "cached_tokens",
+    "tokens", "start", "end", "waited", "prefill", "first_token", "total", "reason",
 )  # fmt: skip
 """start, end: UTC. waited, prefill, first_token, total: seconds."""
 
@@ -68,7 +71,7 @@ def _table(suffix: str, columns: tuple[str, ...], rows: Iterable[Row]) -> str:
 def _message_rows(panes: Iterable[Conversation]) -> Iterator[Row]:
     for pane in panes:
         for turn in every_turn(pane):
-            common = {
+            common = _asked_with(_first(turn)) | {
                 "pane": pane.number,
                 "name": pane.params.name,
                 "turn": turn.id,
@@ -93,12 +96,11 @@ def _request_rows(panes: Iterable[Conversation], runs: Iterable[Run]) -> Iterato
 
 
 def _request_row(pane: Conversation, turn: Turn, record: RequestRecord) -> Row:
-    return {
+    return _asked_with(record) | {
         "pane": pane.number,
         "name": pane.params.name,
         "turn": turn.id,
         "request": record.request,
-        "model": record.model,
         "state": "running" if record.ended is None else turn.status.value,
         "prompt_tokens": record.prompt_tokens,
         "cached_tokens": record.cached_tokens,
@@ -110,7 +112,6 @@ def _request_row(pane: Conversation, turn: Turn, record: RequestRecord) -> Row:
         "first_token": record.first,
         "total": record.ended,
         "reason": record.reason,
-        "sampling": record.sampling,
     }
 
 
@@ -120,13 +121,35 @@ def _moment(seconds: float) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
+def _asked_with(record: RequestRecord | None) -> Row:
+    values = (None,) * len(ASKED_WITH) if record is None else record.asked_with
+    return dict(zip(ASKED_WITH, values, strict=True))
+
+
+def _first(turn: Turn) -> RequestRecord | None:
+    """The request that asked; later ones, if any, only continued its answer."""
+    return turn.requests[0] if turn.requests else None
+
+
 def _markdown(pane: Conversation) -> str:
-    """Prompts quoted, answers as the model wrote them."""
-    parts = [f"# Pane {pane.label}"]
-    if pane.params.system:
-        parts.append(f"System: {pane.params.system}")
+    """Prompts quoted, answers as the model wrote them, and what each was asked with."""
+    parts, said = [f"# Pane {pane.label}"], ""
     for turn in pane.turns:
+        first = _first(turn)
+        system = first.system if first is not None else None
+        if system is None:  # nobody noted it
+            system = said or pane.params.system
+        if system != said:
+            parts.append(f"System: {system or 'none any more'}")
+            said = system
         parts += ["> " + turn.prompt.replace("\n", "\n> "), turn.answer]
-        if turn.requests and (figures := turn.requests[-1].summary()):
-            parts.append(f"*{turn.status}, {figures}*")
+        if turn.requests:
+            parts.append(f"*{turn.status}, {_figures(turn.requests[-1])}*")
     return "\n\n".join(part for part in parts if part)
+
+
+def _figures(record: RequestRecord) -> str:
+    """How it went, its parameters as titles have them, and the model."""
+    sent = json.loads(record.sampling or "{}")
+    short = (field.short(sent[key]) for key, field in FIELDS.items() if key in sent)
+    return "  ".join(part for part in (record.summary(), *short, record.model) if part)

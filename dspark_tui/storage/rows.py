@@ -61,6 +61,7 @@ class RequestRow(Struct, frozen=True):
     cached_tokens: int | None
     tokens: int
     reason: str
+    system: str | None
 
 
 Row = WorkspaceRow | PaneRow | TurnRow | RequestRow

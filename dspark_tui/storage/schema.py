@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 APPLICATION = 0x6453504B
-VERSION = 1
+VERSION = 2
 
 BUSY_PATIENCE = 10.0
 """Seconds to wait while another instance writes."""
@@ -56,7 +56,8 @@ create table requests (
     prompt_tokens integer,
     cached_tokens integer,
     tokens integer not null,
-    reason text not null
+    reason text not null,
+    system text
 );
 create index panes_of_workspace on panes (workspace);
 create index turns_of_pane on turns (pane);
@@ -83,6 +84,9 @@ create trigger turn_is after update of prompt, answer, finished on turns when ne
 end;
 """
 
+UPGRADES = {1: "alter table requests add column system text"}
+"""What makes a file of that version one of the next."""
+
 
 class NewerError(Exception):
     """A later version of the program made the file."""
@@ -105,7 +109,7 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.execute("pragma journal_mode = wal")
         connection.execute("pragma secure_delete = on")
         connection.execute("pragma foreign_keys = on")
-        _make_tables(connection)
+        _bring_up_to_date(connection)
     except BaseException:
         connection.close()
         raise
@@ -113,13 +117,13 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open the file as it is. Raises sqlite3.Error."""
+    """Open the file as it is; an older version's as a copy in memory. Raises sqlite3.Error."""
     uri = path.absolute().as_uri()
     for mode in ("mode=ro", "mode=ro&immutable=1"):  # the latter where even the index can't be made
         connection = sqlite3.connect(f"{uri}?{mode}", uri=True, isolation_level=None)
         try:
             connection.execute("select count(*) from workspaces").fetchone()
-            return connection
+            return connection if _version(connection) >= VERSION else _upgraded_copy(connection)
         except sqlite3.OperationalError as error:
             connection.close()
             problem = error
@@ -129,7 +133,7 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 def connect_in_memory() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("pragma foreign_keys = on")
-    _make_tables(connection)
+    _bring_up_to_date(connection)
     return connection
 
 
@@ -163,18 +167,38 @@ def _check(connection: sqlite3.Connection) -> None:
         raise ForeignError("another program's database")
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Make the tables where there are none, or what they lack."""
     connection.execute("begin immediate")  # two first starts at once make them once
     try:
-        if not connection.execute("select count(*) from sqlite_schema").fetchone()[0]:
+        empty = not connection.execute("select count(*) from sqlite_schema").fetchone()[0]
+        version = _version(connection)
+        if empty:
             for statement in _statements(SCHEMA):
                 connection.execute(statement)
             connection.execute(f"pragma application_id = {APPLICATION}")
+        else:
+            for older in range(version, VERSION):
+                connection.execute(UPGRADES[older])
+        if version != VERSION:
             connection.execute(f"pragma user_version = {VERSION}")
         connection.execute("commit")
     except BaseException:
         connection.execute("rollback")
         raise
+
+
+def _upgraded_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The same in memory, up to date, instead of a file that can't be changed."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    connection.backup(copy)
+    connection.close()
+    _bring_up_to_date(copy)
+    return copy
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("pragma user_version").fetchone()[0])
 
 
 def _statements(script: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -260,7 +261,7 @@ async def test_figures_are_those_of_the_requests_records(
         records = [bench.turn(number).requests[-1] for number in (1, 2, 3)]
         for record, row in zip(records, shown(bench, "#table").split("\n")[1:], strict=True):
             assert f"{record.first:.2f}" in row
-            assert f"{record.last:.2f}" in row
+            assert f"{record.ended:.2f}" in row
             assert "length" in row
         ends = [record.sent + (record.last or 0.0) for record in records]
         seconds = max(ends) - min(record.sent for record in records)
@@ -273,6 +274,9 @@ async def test_figures_are_those_of_the_requests_records(
             rows = list(csv.DictReader(table))
         assert [row["name"] for row in rows] == ["control", "hot", "terse"]
         assert [row["answer"] for row in rows] == [bench.turn(n).answer for n in (1, 2, 3)]
+        assert [row["system"] for row in rows] == ["", "", "Be terse."]
+        assert [json.loads(row["sampling"])["temperature"] for row in rows] == [0, 1.2, 0]
+        assert {row["model"] for row in rows} == {"scripted-1"}
 
 
 async def test_a_folder_that_can_t_be_written_is_one_line(

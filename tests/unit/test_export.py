@@ -17,6 +17,8 @@ from dspark_tui.storage.export import ExportError, messages_text, requests_text,
 
 ODD = "=1+1\n\"quoted\", 'and'\r\n\ttab | pipe ; 光 👩‍👩‍👧 \u202e \x1b[31m\n\nend "
 
+SENT = '{"temperature": 0.0, "top_p": 1.0, "max_tokens": 50, "seed": 7}'
+
 
 @pytest.fixture
 def pane() -> Conversation:
@@ -25,7 +27,9 @@ def pane() -> Conversation:
         turn = pane.begin(prompt)
         turn.answer, turn.status, turn.seed = ODD, TurnStatus.DONE, 7
         turn.requests.append(
-            RequestRecord(1, "r1", "m", "{}", 1_000_000.5, 0.5, 1.5, 3.5, 4.0, 12, 3, 41, "stop")
+            RequestRecord(
+                1, "r1", "m", SENT, 1_000_000.5, 0.5, 1.5, 3.5, 4.0, 12, 3, 41, "stop", "Be brief."
+            )
         )
     edited = pane.beside_last("edited", Origin.EDITED)
     assert edited is not None
@@ -56,7 +60,7 @@ def test_texts_come_back_exactly_with_their_pane_s_name(
 
 def test_markdown_is_the_shown_branch_with_prompts_quoted(pane: Conversation) -> None:
     text = messages_text([pane], ".md")
-    assert text.startswith("# Pane 2 terse\n\n> first\n\n=1+1\n")
+    assert text.startswith("# Pane 2 terse\n\nSystem: Be brief.\n\n> first\n\n=1+1\n")
     assert "> edited" in text
     assert text.count("=1+1") == 1
     assert "41 tok" in text
@@ -74,6 +78,24 @@ def test_each_request_has_state_prefill_tokens_start_end_and_total(
     assert first["start"] == "1970-01-12T13:46:40.500+00:00"
     assert first["end"] == "1970-01-12T13:46:44.500+00:00"
     assert second["turn"] != first["turn"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_row_has_what_it_takes_to_ask_again(pane: Conversation, suffix: str) -> None:
+    for row in (
+        rows(requests_text([pane], [], suffix), suffix)[0],
+        rows(messages_text([pane], suffix), suffix)[0],
+    ):
+        assert (row["model"], row["system"], row["sampling"]) == ("m", "Be brief.", SENT)
+
+
+def test_markdown_says_with_what_each_answer_was_asked_for(pane: Conversation) -> None:
+    turn = pane.begin("without")
+    turn.status = TurnStatus.DONE
+    turn.requests.append(RequestRecord(2, model="m", sampling='{"temperature": 1.5}', system=""))
+    text = messages_text([pane], ".md")
+    assert "*done, 41 tok  20.0 tok/s  4.0 s  T0  top-p 1  max 50  seed 7  m*" in text
+    assert "> edited\n\nSystem: none any more\n\n> without\n\n*done, T1.5  m*" in text
 
 
 def test_requests_are_a_table_in_markdown_too(pane: Conversation) -> None:

@@ -27,7 +27,7 @@ def turn(id: int, prompt: str = "p", answer: str = "a", **changes: object) -> Tu
 
 def request(id: int, turn: int) -> RequestRow:
     return RequestRow(
-        id, turn, "r1", "m", "{}", 5.0, 0.1, 0.2, 0.9, 1.0, 12, 3, 40, "stop",
+        id, turn, "r1", "m", "{}", 5.0, 0.1, 0.2, 0.9, 1.0, 12, 3, 40, "stop", "Be brief.",
     )  # fmt: skip
 
 
@@ -225,6 +225,48 @@ def test_a_newer_version_s_file_is_only_read(path: Path) -> None:
     assert stored is not None
     assert len(stored.turns) == 1
     assert path.read_bytes() == before
+
+
+def as_once(path: Path) -> None:
+    """Make the file one of the first version."""
+    raw = sqlite3.connect(path)
+    raw.execute("alter table requests drop column system")
+    raw.execute("pragma user_version = 1")
+    raw.close()
+
+
+def test_an_older_version_s_file_is_brought_up_to_date(path: Path) -> None:
+    store = Store.open(path)
+    store.save([*workspace(), turn(100), request(7, 100)])
+    store.close()
+    as_once(path)
+    for more in (8, 9):
+        store = Store.open(path)
+        assert store.problem == ""
+        store.save([request(more, 100)])
+        stored = store.load(1)
+        store.close()
+    assert stored is not None
+    assert [row.system for row in stored.requests] == [None, "Be brief.", "Be brief."]
+
+
+def test_an_older_version_s_file_that_can_t_be_changed_is_read_all_the_same(
+    unprivileged: Path,
+) -> None:
+    path = unprivileged / "data" / "sessions.db"
+    store = Store.open(path)
+    store.save([*workspace(), turn(100), request(7, 100)])
+    store.close()
+    as_once(path)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    store = Store.open(path)
+    assert not store.writable
+    stored = store.load(1)
+    store.close()
+    path.parent.chmod(0o755)
+    assert stored is not None
+    assert [row.system for row in stored.requests] == [None]
 
 
 def test_a_newer_version_with_other_tables_starts_empty(path: Path) -> None:
