@@ -20,7 +20,7 @@ from dspark_tui.commands.bench_order import PROBE_NAMES, BenchError, Order, show
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_run import examined
 from dspark_tui.commands.bench_text import comparison_rows, report_rows
-from dspark_tui.paths import tilde, write_atomically
+from dspark_tui.paths import Paths, tilde, write_atomically
 from engine.proof.report import Report
 from engine.proof.svg import picture
 from engine.proof.verdict import ENOUGH_TOKENS, Name
@@ -75,6 +75,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 batched, 3 not, 2 could not tell, 1 error with one line on stderr."""
+    from dspark_tui.cli import start_log
+
+    start_log(Paths.of_user())
     try:
         if args.schema:
             print(json.dumps(Report.model_json_schema(), indent=1))

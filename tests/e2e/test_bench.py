@@ -352,6 +352,12 @@ def test_a_worker_that_cannot_start_is_one_line(
     assert "dspark-tui bench:" in capsys.readouterr().err
 
 
+def test_why_a_worker_ended_is_said_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dspark_tui", "bench", "--model", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("there is no model")) == (1, 1)
+
+
 def test_flips_are_counted_on_a_worker_of_our_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
