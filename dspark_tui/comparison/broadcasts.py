@@ -98,6 +98,14 @@ class Broadcast(Struct):
         """The names of those that were asked."""
         return {reply.engine for reply in self.replies}
 
+    @property
+    def over(self) -> bool:
+        """Is no answer still to come?"""
+        return all(
+            reply.dropped or (reply.run is not None and reply.run.turn.status.over)
+            for reply in self.replies
+        )
+
     def verdict(self, solo: Solo | None, slots: int) -> Verdict | None:
         """What the times show of the one engine, by the judge of the live panel."""
         return verdict(self._lanes(), solo, slots)

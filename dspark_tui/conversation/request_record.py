@@ -52,10 +52,15 @@ class RequestRecord(Struct, frozen=True):
         """Tokens a second after the first one, stalls included."""
         return decode_rate(self.tokens, self.first, self.last)
 
+    @property
+    def seconds(self) -> float | None:
+        """To its end, or to the last token so far."""
+        return self.last if self.ended is None else self.ended
+
     def summary(self) -> str:
         """The figures under a finished answer."""
-        if not self.tokens or self.ended is None:
+        if not self.tokens or self.seconds is None:
             return ""
         rate = "" if self.rate is None else f"{self.rate:.1f} tok/s"
-        parts = (f"{self.tokens} tok", rate, f"{self.ended:.1f} s")
+        parts = (f"{self.tokens} tok", rate, f"{self.seconds:.1f} s")
         return "  ".join(part for part in parts if part)

@@ -83,7 +83,10 @@ class BroadcastFigures(ModalScreen[None]):
         (engine,) = self._broadcast.engines
         live = self._engines.of(engine).live
         found = self._broadcast.verdict(live.solo, live.engine.slots)
-        return "no verdict yet" if found is None else f"{found.name}: {found.main.sentence}"
+        if found is not None:
+            return f"{found.name}: {found.main.sentence}"
+        why = ": no two answers began together" if self._broadcast.over else " yet"
+        return f"no verdict{why}"
 
     def action_step(self, step: int) -> None:
         self._place = min(len(self._broadcasts) - 1, max(0, self._place + step))

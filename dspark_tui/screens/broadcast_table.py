@@ -37,7 +37,7 @@ COLUMNS = (
     Column("tokens", 7, lambda reply: reply.record.tokens),
     Column("cached", 7, lambda reply: reply.record.cached_tokens),
     Column("ttft", 7, lambda reply: reply.record.first),
-    Column("time", 8, lambda reply: reply.record.ended),
+    Column("time", 8, lambda reply: reply.record.seconds),
     Column("end", 12, lambda reply: reply.ending),
 )
 

@@ -185,9 +185,10 @@ class Pane(Vertical, can_focus=True):
                 self.transcript.note(self._remedy(turn))
         elif run.reason == "length":
             params = self._keymap.name("params", Context.COMPOSER)
+            leave = self._keymap.name("leave", Context.COMPOSER)
             go_on = self._keymap.name("go_on", Context.PANES)
             self.transcript.note(
-                f"cut off at the token limit ({params} raises it, {go_on} goes on)"
+                f"cut off at the token limit ({params} raises it; {leave}, {go_on} goes on)"
             )
         self._show_state(self._ending(run))
 
@@ -212,7 +213,8 @@ class Pane(Vertical, can_focus=True):
         if not pending:
             return ""
         more = f" and {len(pending) - 1} more" if pending[1:] else ""
-        stop = self._keymap.name("stop", Context.PANES)
+        typing = self.context is Context.COMPOSER
+        stop = self._keymap.name("step_back" if typing else "stop", self.context)
         first = Content(" ".join(pending[0].split())).truncate(16, ellipsis=True)
         return f"queued: {first.plain}{more} ({stop} takes back)   "
 

@@ -18,7 +18,7 @@ from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.diff_view import DiffView
 from dspark_tui.widgets.tab_strip import TabStrip
-from tests.tui.conftest import Bench, OpenBench, panes
+from tests.tui.conftest import Bench, OpenBench, calm, panes
 from tests.tui.sheets import asked, shown
 from tests.tui.stage import lines
 
@@ -277,6 +277,22 @@ async def test_figures_are_those_of_the_requests_records(
         assert [row["system"] for row in rows] == ["", "", "Be terse."]
         assert [json.loads(row["sampling"])["temperature"] for row in rows] == [0, 1.2, 0]
         assert {row["model"] for row in rows} == {"scripted-1"}
+
+
+async def test_where_a_verdict_can_never_come_the_figures_say_why(open_bench: OpenBench) -> None:
+    settings = Settings(panes=(PaneParams(max_tokens=40), PaneParams(max_tokens=100_000)))
+    async with open_bench(calm(rate=20.0), settings=settings) as bench:
+        await bench.press("ctrl+t")
+        await bench.send("to one")
+        await bench.press("ctrl+t")
+        await bench.send("to both")  # where one still answers, it waits
+        await bench.until(lambda: len(bench.conversation(1).turns) == 2)
+        await bench.press("escape", "B")
+        await bench.until(lambda: shown(bench, "#verdict") == "no verdict yet")
+        await bench.press("escape", "S")
+        await bench.until_idle()
+        await bench.press("B")
+        await bench.until(lambda: "no two answers began together" in shown(bench, "#verdict"))
 
 
 async def test_a_folder_that_can_t_be_written_is_one_line(
