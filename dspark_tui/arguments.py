@@ -125,9 +125,13 @@ def build_parser(words: Iterable[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--model", metavar="M", help="folder, .gguf file, hub id or known name")
-    parser.add_argument("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)")
+    parser.add_argument(
+        "--max-batch", type=slots, metavar="N", help="slots of the batch (default 8)"
+    )
     parser.add_argument("--precision", choices=PRECISIONS, help="of the weights")
-    parser.add_argument("--speculate", choices=list(Speculate), help="guess tokens ahead")
+    parser.add_argument(
+        "--speculate", choices=[kind.value for kind in Speculate], help="guess tokens ahead"
+    )
     parser.add_argument("--drafter", metavar="D", help="the model that guesses")
     parser.add_argument(
         "--drafter-bits", type=int, choices=DRAFTER_BITS, help="quantize that model at load"
@@ -178,6 +182,12 @@ def build_parser(words: Iterable[str] = ()) -> argparse.ArgumentParser:
     return parser
 
 
+def slots(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= BATCH_LIMIT):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {BATCH_LIMIT}")
+    return int(text)
+
+
 def draft_length(text: str) -> int:
     """0 for auto."""
     if text == "auto":
@@ -204,8 +214,6 @@ def apply_arguments(loaded: config.Loaded, args: argparse.Namespace) -> None:
         value = getattr(args, key)
         if value is not None:
             loaded.set(key, value, COMMAND_LINE)
-    if not 1 <= loaded.settings.max_batch <= BATCH_LIMIT:
-        raise ValueError(f"--max-batch takes a whole number from 1 to {BATCH_LIMIT}")
     if attach := loaded.settings.attach:
         Address.parse(attach)
         if told := [key for key in OF_WORKERS if getattr(args, key) is not None]:
@@ -230,5 +238,8 @@ def pane_of(words: Iterable[str]) -> PaneParams:
         key, equals, value = word.partition("=")
         if not equals:
             raise ParamError(f"--pane takes K=V words such as temperature=0, not {word!r}")
-        params = updated(params, {SHORT.get(key, key): value})
+        try:
+            params = updated(params, {SHORT.get(key, key): value})
+        except ParamError as error:
+            raise ParamError(f"--pane {word}: {error}") from None
     return params

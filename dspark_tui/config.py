@@ -26,6 +26,7 @@ from dspark_tui.setting import (
     drafter_bits,
     length,
     one_of,
+    server,
     share,
     text,
 )
@@ -221,7 +222,7 @@ SETTINGS: dict[str, Setting] = {
         share, "end a guess before the first token which that model finds less likely to be right"
     ),
     "max_draft": Setting(draft, "tokens guessed at once; 0 is as many as pay"),
-    "attach": Setting(text, 'URL of a running server; "" starts a worker of our own'),
+    "attach": Setting(server, 'URL of a running server; "" starts a worker of our own'),
     "theme": Setting(text, 'of the colours; "" is the one chosen last, at first ember'),
     "ascii": Setting(boolean, "draw with the signs of a typewriter only"),
     "panel": Setting(one_of(*PANELS), f"size of the batch panel: {', '.join(PANELS)}"),

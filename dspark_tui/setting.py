@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from dspark_tui.engines.address import Address
 from engine.speculate import DRAFTER_BITS
 
 BATCH_LIMIT, DRAFT_LIMIT = 256, 64
@@ -23,6 +24,19 @@ class Setting(Struct, frozen=True):
 
 def text(value: Any) -> str:
     return "" if isinstance(value, str) else "a text in quotes"
+
+
+def address(value: Any) -> str:
+    try:
+        Address.parse(value)
+    except (ValueError, AttributeError, TypeError):
+        return "http://HOST:PORT or unix:///PATH"
+    return ""
+
+
+def server(value: Any) -> str:
+    """An address, or "" for none."""
+    return "" if value == "" else address(value)
 
 
 def boolean(value: Any) -> str:

@@ -16,8 +16,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from dspark_tui.arguments import slots
 from dspark_tui.paths import tilde, write_atomically
-from dspark_tui.setting import BATCH_LIMIT
 
 if TYPE_CHECKING:
     from engine.events import Progress
@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="folder, .gguf file, hub id or known name (default: the small embedded model)",
     )
     parser.add_argument(
-        "--max-batch", type=_rows, default=8, metavar="N", help="the widest batch (default 8)"
+        "--max-batch", type=slots, default=8, metavar="N", help="the widest batch (default 8)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON too")
     parser.set_defaults(run=run)
@@ -202,12 +202,6 @@ def _stage_lines() -> Report:
             print(f"{progress.stage}: {progress.detail}", file=sys.stderr)
 
     return say
-
-
-def _rows(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= BATCH_LIMIT):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {BATCH_LIMIT}")
-    return int(text)
 
 
 def _failed(message: str) -> int:

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from dspark_tui import config
 from dspark_tui.batch.widths import WidthHistory
-from dspark_tui.engines.address import Address
 from dspark_tui.paths import Paths, tilde
 
 if TYPE_CHECKING:
@@ -123,21 +122,18 @@ def settings(loaded: config.Loaded, paths: Paths) -> Iterator[Check]:
         place = f"{tilde(problem.file)}:{problem.line}" if problem.line else tilde(problem.file)
         text = " ".join(filter(None, (f"{place}:", problem.key, problem.text)))
         yield Check("config", Level.WARNING, text, fix)
-    if loaded.settings.attach:
-        try:
-            Address.parse(loaded.settings.attach)
-        except ValueError as error:
-            yield Check("config", Level.ERROR, f"attach: {error}", "correct or remove that line")
     if not loaded.problems:
         absent = "" if paths.config.exists() else " (not there, which is fine)"
         yield Check("config", Level.OK, f"{tilde(paths.config)}{absent}")
-    yield from _themes(paths)
+    yield from _themes(loaded.settings.theme, paths.config.parent / "themes")
 
 
-def _themes(paths: Paths) -> Iterator[Check]:
-    from dspark_tui.appearance.theming import load_themes
+def _themes(wanted: str, folder: Path) -> Iterator[Check]:
+    from dspark_tui.appearance.theming import load_themes, unknown
 
-    themes, problems = load_themes(paths.config.parent / "themes")
+    themes, problems = load_themes(folder)
+    if wanted and (complaint := unknown(wanted, folder)):
+        yield Check("themes", Level.WARNING, complaint, "name another, or none, in the settings")
     for problem in problems:
         yield Check("themes", Level.WARNING, str(problem), f"correct {tilde(problem.file)}")
     yield Check("themes", Level.OK, ", ".join(theme.name for theme in themes))

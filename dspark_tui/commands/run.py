@@ -39,9 +39,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="the results: .csv, .jsonl or .md (default: NAME.results.csv in this folder)",
     )  # fmt: skip
     add("--dry-run", action="store_true", help="check the file, say how many cells, and stop")
+    from dspark_tui.arguments import slots
+
     ours = {"default": argparse.SUPPRESS}  # what stands before `run` is not to be overwritten
     add("--model", metavar="M", help="folder, .gguf file, hub id or known name", **ours)
-    add("--max-batch", type=int, metavar="N", help="slots of the batch (default 8)", **ours)
+    add("--max-batch", type=slots, metavar="N", help="slots of the batch (default 8)", **ours)
     add("--attach", metavar="URL", help="ask a running server", **ours)
     add("--record", type=Path, metavar="FILE", help="write the engine's events, for replay", **ours)
     parser.set_defaults(run=run)

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from dspark_tui.engines.address import Address
 from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.setting import (
     PRECISIONS,
     Setting,
+    address,
     batch,
     draft,
     drafter_bits,
@@ -49,15 +49,6 @@ OF_WORKERS = {*WorkerSettings.__struct_fields__} - {"model"}
 OF_SERVERS = ("api_key_env", "headers")
 
 
-def _address(value: Any) -> str:
-    wanted = "http://HOST:PORT or unix:///PATH"
-    try:
-        Address.parse(value)
-    except (ValueError, AttributeError, TypeError):
-        return wanted
-    return ""
-
-
 def _headers(value: Any) -> str:
     lines = list(value.items()) if isinstance(value, dict) else [(None, None)]
     fits = all(isinstance(text, str) and text.isprintable() for line in lines for text in line)
@@ -73,7 +64,7 @@ KEYS: Mapping[str, Setting] = {
     "drafter_bits": Setting(drafter_bits, "of a worker: as for the usual engine"),
     "confidence": Setting(share, "of a worker: as for the usual engine"),
     "max_draft": Setting(draft, "of a worker: as for the usual engine"),
-    "url": Setting(_address, "of a server; without it the engine is a worker of our own"),
+    "url": Setting(address, "of a server; without it the engine is a worker of our own"),
     "api_key_env": Setting(text, "environment variable with the server's key"),
     "headers": Setting(_headers, "sent to the server with each request"),
 }

@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
     )
     parser.add_argument(
         "--speculate",
-        choices=list(Speculate),
+        choices=[kind.value for kind in Speculate],
         default=Speculate.OFF,
         help="check several guessed tokens in one forward, which changes no answer: looked up in "
         "the text (ngram), by a model trained for it (dspark), or the best there is (auto)",

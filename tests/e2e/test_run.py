@@ -259,7 +259,6 @@ def test_an_engine_that_goes_away_for_good_ends_the_run_with_what_there_is(
         (("e.toml", "--out", "e.csv"), "e.csv is no table of results"),
         (("e.toml", "--attach", "nowhere"), "'nowhere' is no address"),
         (("e.toml", "--attach", "http://127.0.0.1:9"), "http://127.0.0.1:9 does not answer"),
-        (("e.toml", "--max-batch", "0"), "--max-batch takes a whole number"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(

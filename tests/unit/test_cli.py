@@ -69,10 +69,10 @@ def test_the_command_line_wins_over_the_file(isolated_home: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["--max-batch", "0"], "from 1 to 256"),
         (["--pane", "temperature"], "K=V words"),
         (["--pane", "temprature=1"], "did you mean temperature?"),
         (["--pane", "temperature=hot"], "temperature takes a number between 0 and 2"),
+        (["--pane", "T=0,seed=1"], "--pane T=0,seed=1: temperature takes a number"),
         (["--pane", "top_p=nan"], "top_p takes a number"),
         (["--attach", "localhost:80"], "give http://HOST:PORT, such as http://localhost:80, or"),
         (["--attach", "http://h:1", "--max-draft", "3"], "--max-draft is for a worker of our own"),
@@ -123,6 +123,9 @@ def test_a_command_line_nobody_understands_is_one_line_that_says_why(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        (["--max-batch", "0"], "'0' is not a whole number from 1 to 256"),
+        (["--speculate", "on"], "choose from 'off', 'ngram', 'dspark', 'auto')"),
+        (["serve", "--speculate", "on"], "choose from 'off', 'ngram', 'dspark', 'auto')"),
         (["--modle", "x"], "no option --modle: did you mean --model?"),
         (["--modle=x", "serve"], "no option --modle: did you mean --model?"),
         (["serve", "--prot", "80"], "no option --prot: did you mean --port?"),

@@ -93,6 +93,8 @@ def test_a_full_file(file: Path) -> None:
         ("[defaults]\nseed = -1", 2, ["seed", "whole number"]),
         ("a = 1\nb = [1,\n", 2, ["not valid TOML"]),
         ("a = = 1", 1, ["not valid TOML"]),
+        ("attach = 'here'", 1, ["attach takes http://HOST:PORT or unix:///PATH, not 'here'"]),
+        ("attach = 0", 1, ["attach takes http://HOST:PORT"]),
         ("temperature = 1", 1, ["it belongs under [defaults] or [[pane]]"]),
         ("url = 'http://x'", 1, ["it belongs under [engines.NAME]"]),
         ("zoom = 'f9'", 1, ["it belongs under [keys]"]),

@@ -79,7 +79,13 @@ def test_config_problems_name_their_line_and_what_was_meant(isolated_home: Path)
     assert "config.toml:1: modle is not a setting" in unknown.text
     assert unknown.fix == "did you mean model?"
     assert (wrong.level, "max_batch takes a whole number" in wrong.text) == (Level.WARNING, True)
-    assert (address.level, "nowhere" in address.text) == (Level.ERROR, True)
+    assert (address.level, "nowhere" in address.text) == (Level.WARNING, True)
+
+
+def test_a_theme_there_is_not_is_named(isolated_home: Path) -> None:
+    loaded = config.Loaded(config.Settings(theme="papre"))
+    (warning,) = bad(checks.settings(loaded, Paths.of_user()))
+    assert warning.text == "there is no theme 'papre'; did you mean paper?"
 
 
 def test_a_broken_theme_is_a_warning(isolated_home: Path) -> None:
