@@ -81,7 +81,8 @@ class DsparkApp(ThemedApp):
         keys = self.workbench.keymap
         name = cut(" ".join(self._workspaces.elsewhere.split()), NAME_CELLS).rstrip()
         leave, others = keys.name("leave", Context.COMPOSER), keys.name("sessions", Context.PANES)
-        return f"{name}: open in another window. This session is new; {leave}, {others} lists all"
+        why = f'"{name}" is open in another window: this session is new.'
+        return f"{why} {leave}, {others} lists all"
 
     def _workbench_for(self, opened: Opened) -> Workbench:
         settings = self._start.settings

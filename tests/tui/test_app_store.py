@@ -104,7 +104,7 @@ async def test_a_second_workbench_opens_a_session_of_its_own(open_bench: OpenBen
             assert not two.conversation(1).turns
             await two.until(two.notices)
             (notice,) = two.notices()
-            assert "in the first: open in another window" in notice
+            assert '"in the first" is open in another window' in notice
             assert "Esc, O lists all" in notice
             await two.send("in the second")
             await two.until_idle()
