@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INVITATIONS = {
     Context.COMPOSER: "Type below, {send} sends.",
-    Context.PANES: "{compose} to type; here letters are commands.",
+    Context.PANES: "Press {compose} to type: letters are commands here.",
 }
 WELCOME = """
 
