@@ -19,6 +19,9 @@ from dspark_tui.text.foreign import drawable, harmless
 NAME_LIMIT = 40
 SEED_BITS = 64
 
+MOST_OF_SYSTEM = 80
+"""Characters of a system prompt in a title, where there is room."""
+
 DRAWN_SEED_BITS = 32
 """Of the seeds drawn here: every server takes these."""
 
@@ -48,10 +51,11 @@ class PaneParams(Struct, frozen=True):
         return "  ".join(self._different(base).values())
 
     def differences_in_title(self, base: PaneParams) -> str:
-        """The same, the system prompt last: it is long, and a title is cut at its end."""
+        """The same, the system prompt last and longer: a title is cut at its end, where it must."""
         different = self._different(base)
-        system = different.pop("system", None)
-        return "  ".join([*different.values(), *([] if system is None else [system])])
+        if different.pop("system", None):
+            different["system"] = _short_system(self.system, MOST_OF_SYSTEM)
+        return "  ".join(different.values())
 
     def _different(self, base: PaneParams) -> dict[str, str]:
         """In short and by their fields, the values that are others than those of `base`."""
@@ -149,9 +153,10 @@ def _system(value: Any) -> str:
     return harmless(str(value)).strip()
 
 
-def _short_system(value: str) -> str:
+def _short_system(value: str, most: int = 24) -> str:
+    """most: characters of it."""
     line = drawable(" ".join(value.split()))
-    return f"sys: {line if len(line) <= 24 else line[:23] + '…'}" if line else "no sys"
+    return f"sys: {line if len(line) <= most else line[: most - 1] + '…'}" if line else "no sys"
 
 
 FIELDS: dict[str, Field] = {

@@ -121,7 +121,7 @@ async def test_a_long_system_prompt_hides_neither_a_temperature_nor_a_mark(
         await bench.press("escape", "2", "m")
         shown = title(bench, 2).split("  ")
         assert shown[1:3] == ["marked", "T1.1"]
-        assert shown[3].startswith("sys: Speak")
+        assert shown[3] == "sys: Speak like a pirate, all the time."
 
 
 # ---- votes
