@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx
 from httpx_sse import EventSource
 
-from dspark_tui.engines.chat_updates import CANCELLED, Ended, Text
+from dspark_tui.engines.chat_updates import CANCELLED, STOPPING, Ended, Text
 from dspark_tui.engines.client_errors import ClientError, ConnectionLostError, error_line
 
 THINKS, HAS_THOUGHT = "<think>\n", "\n</think>\n\n"
@@ -25,10 +25,12 @@ async def updates(response: httpx.Response) -> AsyncIterator[Text | Ended]:
             break
         chunk = json.loads(frame.data)
         if error := chunk.get("error"):
-            if isinstance(error, dict) and error.get("code") == CANCELLED:
+            code = error.get("code") if isinstance(error, dict) else None
+            if code == CANCELLED:
                 yield Ended(CANCELLED, *counts)
                 return
-            raise ClientError(error_line(error))
+            kind = ConnectionLostError if code == STOPPING else ClientError
+            raise kind(error_line(error))
         for choice in chunk.get("choices") or []:
             delta = choice.get("delta") or {}
             if thought := delta.get("reasoning_content") or delta.get("reasoning"):

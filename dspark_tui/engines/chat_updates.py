@@ -10,6 +10,9 @@ Message = dict[str, str]
 CANCELLED = "cancelled"
 """How our engine ends an answer that somebody cancelled: as an error's code."""
 
+STOPPING = "engine_unavailable"
+"""How it ends one when it is stopped itself: it goes away, and nothing has failed."""
+
 
 class Accepted(Struct, frozen=True):
     """The server took the request. id: for `cancel` and for finding it among the events."""

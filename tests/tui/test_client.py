@@ -167,6 +167,15 @@ async def test_an_error_frame_in_the_stream_is_raised_after_the_text(serve) -> N
         await client.aclose()
 
 
+async def test_an_engine_that_is_stopped_goes_away_and_fails_nothing(serve) -> None:  # type: ignore[no-untyped-def]
+    error = {"message": "The engine is stopping.", "code": "engine_unavailable"}
+    async with serve(answering([f"data: {json.dumps({'error': error})}"])) as url:
+        client = EngineClient(Address.parse(url))
+        with pytest.raises(ConnectionLostError, match="The engine is stopping"):
+            await anext(client.chat(HELLO, {}, ""))
+        await client.aclose()
+
+
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 async def test_reasoning_that_comes_apart_is_put_before_the_answer(serve, name: str) -> None:  # type: ignore[no-untyped-def]
     deltas = [{name: "Two"}, {name: " and two"}, {"content": "4"}, {"content": "."}]
