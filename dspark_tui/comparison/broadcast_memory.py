@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from dspark_tui.batch.judged import AT_ONCE
-from dspark_tui.comparison.broadcasts import Broadcast, Reply, candidate
+from dspark_tui.comparison.broadcasts import Broadcast, Reply
 from dspark_tui.conversation.request_record import RequestRecord
 from dspark_tui.conversation.session import Conversation, Session, Turn
 from dspark_tui.conversation.turns import Origin
@@ -68,5 +68,5 @@ def _together(group: list[Answered], other: Answered) -> bool:
 def _broadcast(group: list[Answered], session: Session) -> Broadcast:
     base = min(session.panes, key=lambda pane: pane.number)
     group.sort(key=lambda answered: answered.pane.number)
-    replies = [Reply(a.pane, candidate(a.pane, base), a.pane.params.engine, a) for a in group]
+    replies = [Reply.of(answered.pane, base, answered) for answered in group]
     return Broadcast(group[0].turn.prompt, replies)

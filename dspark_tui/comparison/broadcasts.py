@@ -43,7 +43,8 @@ class Asked(Protocol):
 
 
 class Reply(Struct):
-    """One pane's answer. candidate: the pane's label and what set it apart when it was asked.
+    """One pane's answer. candidate: the pane's label and what set it apart when it was asked, as
+    votes are kept; title: the same as the pane's title said it.
 
     engine: which one was asked. run: None while the prompt waits behind the pane's earlier one.
     dropped: it was taken back while it waited.
@@ -51,9 +52,18 @@ class Reply(Struct):
 
     pane: Conversation
     candidate: str
-    engine: str = ""
+    title: str
+    engine: str
     run: Asked | None = None
     dropped: bool = False
+
+    @classmethod
+    def of(cls, pane: Conversation, base: Conversation, run: Asked | None = None) -> Reply:
+        """That of a pane which is told by what sets it off `base`."""
+        params, label = pane.params, pane.label
+        candidate = f"{label}  {params.differences(base.params)}".rstrip()
+        title = f"{label}  {params.differences_in_title(base.params)}".rstrip()
+        return cls(pane, candidate, title, params.engine, run)
 
     @property
     def waits(self) -> bool:
@@ -137,8 +147,7 @@ class Broadcasts:
 
     def sent(self, prompt: str, panes: Sequence[Conversation], base: Conversation) -> None:
         """Note that a prompt goes to these panes, which are told by what sets them off `base`."""
-        replies = [Reply(p, candidate(p, base), p.params.engine) for p in panes]
-        self._all.append(Broadcast(prompt, replies))
+        self._all.append(Broadcast(prompt, [Reply.of(pane, base) for pane in panes]))
         del self._all[:-KEPT]
 
     def begun(self, run: Asked) -> None:
@@ -164,11 +173,6 @@ def aggregate(records: Sequence[RequestRecord]) -> Aggregate | None:
         return None
     start = min(record.sent for record in records if record.sent)
     return Aggregate(sum(record.tokens for record in records), max(ends) - start)
-
-
-def candidate(pane: Conversation, base: Conversation) -> str:
-    """The pane's label and what sets it apart from `base`."""
-    return f"{pane.label}  {pane.params.differences(base.params)}".rstrip()
 
 
 def _request(record: RequestRecord, status: TurnStatus) -> RequestState:

@@ -55,7 +55,7 @@ def table(broadcast: Broadcast, width: int, dash: str) -> Content:
     for reply in sorted(broadcast.replies, key=lambda reply: reply.pane.digit):
         voted = broadcast.vote is not None and reply.candidate in broadcast.vote.winners
         mark = VOTED if voted else ""
-        name = cut(reply.pane.alias or reply.candidate, room - len(mark))
+        name = cut(reply.pane.alias or reply.title, room - len(mark))
         cells = "".join(f"{_shown(c.value(reply), dash):>{c.width}}" for c in columns)
         lines.append(Content.assemble((name, "bold"), (mark, "bold $role-added"), cells))
     return Content("\n").join(lines)

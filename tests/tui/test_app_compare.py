@@ -119,9 +119,13 @@ async def test_a_long_system_prompt_hides_neither_a_temperature_nor_a_mark(
     settings = Settings(panes=(PaneParams(), long))
     async with open_bench(size=(80, 24), settings=settings) as bench:
         await bench.press("escape", "2", "m")
-        shown = title(bench, 2).split("  ")
-        assert shown[1:3] == ["marked", "T1.1"]
-        assert shown[3] == "sys: Speak like a pirate, all the time."
+        parts = title(bench, 2).split("  ")
+        assert parts[1:3] == ["marked", "T1.1"]
+        assert parts[3] == "sys: Speak like a pirate, all the time."
+        await bench.press("i")
+        await asked(bench)
+        await bench.press("B")
+        await bench.until(lambda: "2 long  T1.1  sys" in shown(bench, "#table"))
 
 
 # ---- votes
