@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 FORMAT = "dspark-tui events"
 VERSION = 1
+HEADER_LIMIT = 1000
+"""Characters, at the most."""
 CUT_OFF = "cut_off"
 """The code of the warning about a request that was still in the engine when the recording ended."""
 
@@ -50,7 +52,12 @@ class Recorder:
     """
 
     def __init__(self, path: Path) -> None:
-        """Start a new file in place of any other of that name. Raises RecordingError."""
+        """Start a new file, in place of a recording of that name but of nothing else.
+
+        Raises RecordingError.
+        """
+        if _is_something_else(path):
+            raise RecordingError(f"{path} is there and is no recording; name another file")
         self.path = path
         self.problem = ""
         self._heard = _Heard()
@@ -141,6 +148,18 @@ class _Heard:
                 seconds = now - request.queued
                 yield Warning(now, CUT_OFF, why, id)
                 yield Finished(now, id, FinishReason.CANCELLED, request.tokens, seconds)
+
+
+def _is_something_else(path: Path) -> bool:
+    """Would writing there lose a file that somebody named by a slip?"""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    try:
+        with path.open(encoding="utf-8") as file:
+            _header(path, file.readline(HEADER_LIMIT))
+    except (RecordingError, OSError, UnicodeDecodeError):
+        return True
+    return False
 
 
 def _header(path: Path, line: str) -> float:

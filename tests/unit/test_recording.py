@@ -137,6 +137,21 @@ def test_files_that_cannot_be_opened_are_one_line(tmp_path: Path) -> None:
         read(tmp_path / "binary")
 
 
+@pytest.mark.parametrize("content", [b"my notes\n", b"\xff\xfe", b"[1]"])
+def test_what_is_no_recording_is_not_written_over(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match="is there and is no recording"):
+        Recorder(path)
+    assert path.read_bytes() == content
+
+
+def test_a_recording_and_an_empty_file_are_written_over(path: Path) -> None:
+    path.touch()
+    record(path, burst())
+    record(path, whole())
+    assert list(read(path).events) == whole()
+
+
 def test_a_full_disk_ends_the_recording_and_nothing_else() -> None:
     full = Path("/dev/full")
     if not full.exists():
