@@ -18,6 +18,7 @@ NAME_WIDTHS = 12, 40
 """The least and the most columns the session's name gets."""
 
 GAP = 4
+BRAND = Content.styled(" dspark-tui ", "bold $primary")
 HIDDEN = "blind: several engines, which is which shows after the vote"
 
 
@@ -41,7 +42,7 @@ class StatusBar(Static):
         condition = Content(HIDDEN) if link is None else self._condition(link)
         if link is not None and link.name:
             condition = Content.assemble((drawable(link.name), "bold"), "  ", condition)
-        line = Content.assemble((" dspark-tui ", "bold $primary"), "  ", condition)
+        line = Content.assemble(BRAND, "  ", condition)
         if (line.plain, session) != (self._line.plain, self._session):
             self._line, self._session = line, session
             self._fit()
@@ -50,8 +51,13 @@ class StatusBar(Static):
         self._fit()
 
     def _fit(self) -> None:
-        """Put the session's name to the right end, cut to the room there is, or leave it out."""
+        """Put the session's name to the right end, cut to the room there is, or leave it out.
+
+        The program's name goes where it would cost some of the condition.
+        """
         line, (least, most) = self._line, NAME_WIDTHS
+        if line.cell_length > self.size.width:
+            line = line[BRAND.cell_length + 1 :]
         room = self.size.width - line.cell_length - GAP - 1
         name = Content(drawable(self._session)).truncate(min(room, most), ellipsis=True)
         if self._session and room >= least:

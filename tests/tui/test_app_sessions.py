@@ -185,6 +185,16 @@ async def test_the_session_goes_by_its_first_prompt_or_its_name_at_the_right_end
         assert cell_len(status(bench)) in (98, 99)
 
 
+async def test_the_program_s_name_goes_before_any_of_the_condition_does(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(size=(40, 20), settings=panes(1)) as bench:
+        await bench.until(lambda: "slots busy" in status(bench))
+        assert status(bench).strip() == "scripted-1  fp32   0 of 8 slots busy"
+        await bench.pilot.resize_terminal(100, 30)
+        await bench.until(lambda: status(bench).startswith(" dspark-tui   scripted-1  fp32"))
+
+
 async def test_where_the_condition_needs_the_line_it_has_it_all(open_bench: OpenBench) -> None:
     async with open_bench(size=(62, 20), settings=panes(1)) as bench:
         await say(bench, "tell of quokkas")
