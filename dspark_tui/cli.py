@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a pipe that nobody reads is no fault of ours
         return code
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # below the ^C that a terminal shows
         return 130
     except BrokenPipeError:  # who reads has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

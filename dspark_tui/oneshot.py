@@ -128,9 +128,6 @@ def _line() -> str | None:
     except EOFError:
         print()  # the shell's prompt is to begin a line
         return None
-    except KeyboardInterrupt:
-        print()
-        raise
 
 
 async def _once(order: Order, panes: Sequence[Pane]) -> None:

@@ -73,4 +73,5 @@ def test_ctrl_c_ends_the_answers_and_at_the_prompt_the_program() -> None:
         assert "## Why a circle" in shown
         wait_until(lambda: not running, "the slot is free again")
         talk.process.sendintr()
+        talk.until("\\^C\r\n")
         assert talk.end() == 130
