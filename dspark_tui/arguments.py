@@ -71,15 +71,18 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's, but an option that isn't there is named, not the word that follows it."""
-        commands = self._commands.choices if self._commands else None
         for word in args:
-            if word == "--" or word in (commands or ()):
+            if word == "--" or word in self._command_names:
                 break
             if _is_option(word) and not self._knows(word):
                 name = word.partition("=")[0]
                 hint = NEVER.get(name) or _meant(name, self._option_string_actions)
                 self.error(f"there is no option {name}" + (f": {hint}" if hint else ""))
         return super().parse_known_args(args, namespace)
+
+    @property
+    def _command_names(self) -> list[str]:
+        return [*(self._commands.choices or ())] if self._commands else []
 
     def _knows(self, option: str) -> bool:
         name = option.partition("=")[0]
@@ -88,8 +91,8 @@ class Parser(argparse.ArgumentParser):
         return option[:2] in self._option_string_actions
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action is self._commands and value not in (action.choices or ()):
-            names = [*(action.choices or ())]
+        names = self._command_names
+        if action is self._commands and value not in names:
             prompt = "a prompt comes after -p" if " " in value else ""
             hint = prompt or _meant(value, names) or f"there are {', '.join(names)}"
             self.error(f"there is no command {value!r}: {hint}")

@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
         return PASSED
     engine = connected(loaded.settings, paths, args.record)
     try:
-        if (report := _complete(experiment, table, rows, loaded.settings)) is not None:
-            return _exit_code(report)
+        if (code := _complete(experiment, table, rows, loaded.settings)) is not None:
+            return code
         return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
     except (HeadlessError, ResultError) as error:
         return _failed(error)
@@ -95,8 +95,8 @@ def _exit_code(report: RunReport) -> int:
 
 def _complete(
     experiment: Experiment, table: ResultTable, rows: Sequence[Row], settings: config.Settings
-) -> RunReport | None:
-    """The report where all that a worker of our own would be asked is there already: it is not
+) -> int | None:
+    """The exit code where all that a worker of our own would be asked is there already: it is not
     started for that. Raises ResultError."""
     from dspark_tui.commands.run_report import RunReport
     from dspark_tui.experiments.result_table import KEY
@@ -113,7 +113,7 @@ def _complete(
     if maker.cells.keys() - {row[KEY] for row in rows}:
         return None
     with RunReport(Results(maker, table, rows), table.path) as report:
-        return report
+        return _exit_code(report)
 
 
 async def _run(
