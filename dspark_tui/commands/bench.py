@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 
 from dspark_tui.appearance.glyphs import ASCII, DEFAULT, Glyphs
 from dspark_tui.commands.bench_flips import flip_rows, flipped
-from dspark_tui.commands.bench_order import PROBE_NAMES, BenchError, Order, shown_command
+from dspark_tui.commands.bench_order import PROBE_NAMES, STDOUT, BenchError, Order, shown_command
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_run import examined
 from dspark_tui.commands.bench_text import comparison_rows, report_rows
@@ -32,7 +32,6 @@ BATCHED, FAILED, UNTOLD, NOT_BATCHED = 0, 1, 2, 3
 MEASURED = 0
 PIPE_WIDTH = 100
 """Columns of the report where nobody's terminal says otherwise."""
-STDOUT = "-"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -19,6 +19,7 @@ from engine.proof.verdict import ENOUGH_TOKENS
 
 PROBE_NAMES = ", ".join(PROBES)
 WIDEST = 256
+STDOUT = "-"
 SECRETS = ("--api-key", "--header")
 
 
@@ -47,6 +48,8 @@ class Order(Struct, frozen=True):
         try:
             if args.url and (args.max_batch or args.precision):
                 raise ValueError("--max-batch and --precision are for a worker started here")
+            _check_output("--json", args.json)
+            _check_output("--svg", args.svg)
             return cls(
                 plan=_plan(args),
                 address=Address.parse(args.url) if args.url else None,
@@ -101,6 +104,17 @@ def shown_command(arguments: Iterable[str]) -> str:
 
 def without_password(url: str) -> str:
     return re.sub(r"(?<=//)[^/@]*@", "", url)
+
+
+def _check_output(option: str, name: str | None) -> None:
+    """What took minutes to measure is not to be lost over a file's name."""
+    if not name or name == STDOUT:
+        return
+    path = Path(name).absolute()
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    fits = nearest.is_file() if nearest == path else nearest.is_dir()
+    if not fits or not os.access(nearest, os.W_OK):
+        raise ValueError(f"{option}: {name} can't be written")
 
 
 def _plan(args: argparse.Namespace) -> Plan:

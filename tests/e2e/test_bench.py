@@ -200,6 +200,8 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
         (["http://127.0.0.1:1", "--n", "two"], "--n takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "-3"], "--tokens takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "16"], "give 32 or more"),
+        (["http://127.0.0.1:1", "--json", "/"], "--json: / can't be written"),
+        (["http://127.0.0.1:1", "--svg", f"{__file__}/a.svg"], "a.svg can't be written"),
         (["http://127.0.0.1:1", "--n", "1"], "--n 1 compares nothing"),
         (["http://127.0.0.1:1", "--precision", "fp32"], "are for a worker started here"),
         (["http://127.0.0.1:1", "--probes", "speed"], "not 'speed'"),
