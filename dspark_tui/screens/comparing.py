@@ -140,17 +140,12 @@ class Comparing(Paning):
         return await super().open_pane(params)
 
     def action_params(self) -> None:
-        if not self._refused_while_blind():
+        if not self.refused_while_blind():
             super().action_params()
 
     def action_rename_pane(self) -> None:
-        if not self._refused_while_blind():
+        if not self.refused_while_blind():
             super().action_rename_pane()
-
-    def _refused_while_blind(self) -> bool:
-        if hidden(self.session):
-            self.say(f"would tell who is who; {self.key('blind', Context.PANES)} shows all names")
-        return hidden(self.session)
 
     # ---- figures and repeats
 
@@ -173,7 +168,7 @@ class Comparing(Paning):
             self.say("write a prompt first, or send one")
         elif any(pane.busy for pane in panes):
             self.say("panes are answering; repeat a prompt when their answers are there")
-        elif not self._refused_while_blind():
+        elif not self.refused_while_blind():
             self.repeats = Repeats(prompt, panes, self.engines)
             screen = Repeat(self.repeats, self.engines, self.glyphs)
             places = {pane: _place(pane) for pane in panes}

@@ -8,6 +8,7 @@ from textual.screen import Screen
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.comparison.blind import hidden
 from dspark_tui.conversation.runs import Runs
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.engines.engines import Engines
@@ -43,6 +44,12 @@ class Desk(Screen[None]):
     def say(self, text: str) -> None:
         """Tell the person something in passing."""
         self.notify(text, timeout=3, markup=False)
+
+    def refused_while_blind(self) -> bool:
+        """Say so if something can't be shown because it would tell which pane is which."""
+        if hidden(self.session):
+            self.say(f"would tell who is who; {self.key('blind', Context.PANES)} shows all names")
+        return hidden(self.session)
 
     def describe(self) -> None:
         """Redo everything that shows names, targets and which pane is active."""

@@ -36,10 +36,10 @@ class Exporting(Desk):
     def _export_said(self, panes: Sequence[Conversation], what: str) -> None:
         from dspark_tui.storage.export import messages_text
 
-        if any(pane.starts for pane in panes):
-            self._ask(what, "md", lambda suffix: messages_text(panes, suffix))
-        else:
+        if not any(pane.starts for pane in panes):
             self.say("nothing to export: no prompt was sent here yet")
+        elif not self.refused_while_blind():
+            self._ask(what, "md", lambda suffix: messages_text(panes, suffix))
 
     def _ask(self, what: str, ending: str, text: Callable[[str], str]) -> None:
         """text: what to write, for a file's ending."""

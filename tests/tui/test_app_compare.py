@@ -202,7 +202,7 @@ async def test_blind_hides_who_is_who_until_a_vote(open_bench: OpenBench) -> Non
         assert places == sorted(places)
         assert "to A B C" in str(bench.workbench.query_one(Composer).border_title)
         assert not bench.workbench.query_one(BatchPanel).display
-        await bench.press("f2")
+        await bench.press("f2", "R", "w", "W", "K")  # forms and files have names
         assert bench.app.screen is bench.workbench
         await bench.press("3")
         assert session.active is session.panes[2]
