@@ -169,7 +169,7 @@ def _columns(width: int, glyphs: Glyphs, picked: str) -> tuple[list[Column], lis
     def seconds(title: str, value: Callable[[Lane, float], float | None]) -> Column:
         return Column(title, 7, lambda lane, now: _number(value(lane, now), "{:.1f}", 7, glyphs))
 
-    label = 14 if width < 60 else 16 if width < 100 else 20
+    label = 14 if width < 60 else 16 if width < 70 else 20
     before = [Column("request", label, lambda lane, now: _name(lane, label, picked))]
     if width >= 100:
         before.append(seconds("wait", lambda lane, now: lane.waited(now)))

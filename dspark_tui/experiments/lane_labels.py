@@ -8,7 +8,7 @@ from itertools import product, takewhile
 from rich.cells import cell_len, set_cell_size
 
 ROOM = 15
-"""Columns a lane has for its label where the panel is wide; a narrow one cuts its end off."""
+"""Columns a lane has for its label, where the panel is not narrow."""
 
 
 def lane_labels(*aspects: Sequence[str]) -> Iterator[str]:

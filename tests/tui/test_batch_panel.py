@@ -84,8 +84,8 @@ def test_nine_lines_show_every_lane_the_width_and_the_slots() -> None:
     rows = drawn(state_of(burst()), 116, 9)
     heads = ["request", "r1", "r2", "r3", "r4", "r5", "r6", "running", "slots"]
     assert [row.split()[0] for row in rows] == heads
-    assert rows[1].startswith("r1  1 control   ╌━━━━━━━━━━━╍╍╍━━━━━━━━━━━━━━━━━━━━✓     14.0  251")
-    assert rows[7].startswith("running          3───────────────23─────4──────────3─")
+    assert rows[1].startswith("r1  1 control       ╌━━━━━━━━━━╍╍╍━━━━━━━━━━━━━━━━━✓     14.0  251")
+    assert rows[7].startswith("running              3─────────────23────4──────────3 ")
     assert "▮ r3   ▮ r4   ▮ r5   ▯ free" in rows[8]
     assert "r4 r5 joined mid-flight" in rows[4]
     assert "INCONCLUSIVE  spread 0.13" in rows[5]
@@ -147,7 +147,7 @@ def test_it_fits_any_size(events: list[Event], signs: Glyphs) -> None:
 def test_a_server_elsewhere_is_drawn_as_far_as_it_is_seen() -> None:
     state = state_of([*burst(), FROM_OUTSIDE, LOAD])
     rows = drawn(state, 116, 13)
-    assert rows[4].startswith("r4  4 long-cont           ┄┄┄┄┄┄┄┄━━━")
+    assert rows[4].startswith("r4  4 long-context           ┄┄┄┄┄┄┄━━━")
     assert "   sent    0" in rows[6]
     assert rows[11].startswith("slots  ▮▮▮▯  3 of 4 slots busy, 12 waiting, K/V 50%, says /slots")
     assert rows[12].startswith("┄ sent, no text yet   ━ text comes   ✓ done")
