@@ -1,4 +1,4 @@
-"""The settings: one dataclass, read from config.toml. The file is the user's; we never write it."""
+"""The settings: one record, read from config.toml. The file is the user's; we never write it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -64,11 +63,9 @@ class GridView(ScrollView, can_focus=False):
     }
     """
 
-    @dataclass
     class Opened(Message):
         """The cell under the cursor was clicked."""
 
-    @dataclass
     class Moved(Message):
         """The cursor is on another cell, or what is shown changed around it."""
 
