@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.content import Content
 
 from dspark_tui.conversation.history import PromptSearch
-from dspark_tui.screens.finder import Finder, Query
+from dspark_tui.screens.finder import FAINT, Finder, Query
 from dspark_tui.text.foreign import drawable
 
 SHOWN = 200
@@ -42,7 +42,7 @@ class PromptList(Finder[int, int]):
         lines = [line.strip() for line in self._prompts[found].strip().split("\n")]
         more = f"  +{len(lines) - 1} lines" if len(lines) > 1 else ""
         first = Content(drawable(lines[0][:SHOWN])).truncate(width - len(more), ellipsis=True)
-        return Content.assemble(first, (more, "$text-muted"))
+        return Content.assemble(first, (more, FAINT))
 
     def choose(self, found: int) -> None:
         self.dismiss(found)

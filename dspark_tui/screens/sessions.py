@@ -10,7 +10,7 @@ from textual.content import Content
 
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
-from dspark_tui.screens.finder import Finder, Query
+from dspark_tui.screens.finder import FAINT, Finder, Query
 from dspark_tui.storage.journal import Journal
 from dspark_tui.storage.rows import Hit, Listed
 from dspark_tui.storage.workspace import params_of
@@ -59,7 +59,7 @@ class Sessions(Finder[Listed | Hit, Choice]):
         here = "open here" if found.id == self._current else _ago(time.time() - found.used)
         facts = f"  {counted(found.panes, 'pane')}  {counted(found.turns, 'turn'):>9}  {here:>14}"
         name = Content(_name(found)).truncate(width - len(facts), ellipsis=True, pad=True)
-        return Content.assemble(name.stylize("bold"), (facts, "$text-muted"))
+        return Content.assemble(name.stylize("bold"), (facts, FAINT))
 
     def choose(self, found: Listed | Hit) -> None:
         match found:
@@ -139,13 +139,14 @@ def _passage(hit: Hit, words: list[str], width: int) -> Content:
         at = passage.plain.casefold().find(word)
         if at >= 0:
             passage = passage.stylize("bold $primary", at, at + len(word))
-    return Content.assemble(where.stylize("$text-muted"), passage)
+    return Content.assemble(where.stylize(FAINT), passage)
 
 
 def _around(text: str, words: list[str], room: int) -> str:
     """From a little before the first of the words in it, which has a third of the room."""
     place = min((at for word in words if (at := text.casefold().find(word)) >= 0), default=0)
-    start = max(0, place - room // 3)
+    start = place - room // 3
+    start = 0 if start <= 0 else text.find(" ", start, place) + 1 or start
     return f"{'…' if start else ''}{text[start : start + SHOWN]}"
 
 
