@@ -57,7 +57,8 @@ class Sessions(Finder[Listed | Hit, Choice]):
         if isinstance(found, Hit):
             return _passage(found, self._words, width)
         here = "open here" if found.id == self._current else _ago(time.time() - found.used)
-        facts = f"  {counted(found.panes, 'pane')}  {counted(found.turns, 'turn'):>9}  {here:>14}"
+        panes, turns = counted(found.panes, "pane"), counted(found.turns, "turn")
+        facts = f"  {panes:>7}  {turns:>9}  {here:>14}"
         name = Content(_name(found)).truncate(width - len(facts), ellipsis=True, pad=True)
         return Content.assemble(name.stylize("bold"), (facts, FAINT))
 
@@ -116,8 +117,8 @@ class Sessions(Finder[Listed | Hit, Choice]):
             return
         self._words = words = query.casefold().split()
         named = [s for s in sessions if all(word in s.name.casefold() for word in words)]
-        counted = f"{len(named)} of {len(sessions)}" if words else f"{len(sessions)}"
-        self.show([*named, *hits], counted + (f"   turns: {len(hits)}" if words else ""))
+        found = f"{len(named)} of {len(sessions)}   turns: {len(hits)}" if words else len(sessions)
+        self.show([*named, *hits], str(found))
 
 
 def _name(session: Listed) -> str:
@@ -126,12 +127,12 @@ def _name(session: Listed) -> str:
 
 def _passage(hit: Hit, words: list[str], width: int) -> Content:
     """Where it is, and the text around the first word that is in it."""
-    session = drawable(" ".join(hit.session[:SHOWN].split())) or UNTITLED
+    session = Content(drawable(" ".join(hit.session[:SHOWN].split())) or UNTITLED)
     pane = Content(f", {hit.number} {params_of(hit.params).name}".rstrip())
     room = min(WHERE, width // 3)
     pane = pane.truncate(room // 2, ellipsis=True)
-    session_part = Content(session).truncate(room - pane.cell_length, ellipsis=True)
-    where = Content.assemble("  ", session_part, pane, ": ")
+    session = session.truncate(room - pane.cell_length, ellipsis=True)
+    where = Content.assemble("  ", session, pane, ": ")
     text = hit.prompt if any(word in hit.prompt.casefold() for word in words) else hit.answer
     text = _around(" ".join(text.split()), words, width - where.cell_length)
     passage = Content(drawable(text))

@@ -132,7 +132,7 @@ async def test_each_session_s_facts_have_their_columns_and_long_names_are_seen_t
         assert cell_len(short) == cell_len(long) == width
         assert long.rstrip().endswith(("just now", "ago"))
         assert "1 pane     1 turn" in long
-        assert "…  1 pane" in long
+        assert "…   1 pane" in long
         assert short.index("1 turn") == long.index("1 turn")
         await bench.press(*"quokkas")
         await bench.until(lambda: "quokkas" in listed(bench)[-1])
