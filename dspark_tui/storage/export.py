@@ -91,8 +91,9 @@ def _request_rows(panes: Iterable[Conversation], runs: Iterable[Run]) -> Iterato
         for turn in every_turn(pane):
             for record in turn.requests:
                 yield _request_row(pane, turn, record)
-            if turn.id in running:
-                yield _request_row(pane, turn, running[turn.id])
+            latest = running.get(turn.id)
+            if latest is not None and latest not in turn.requests:  # it may just have ended
+                yield _request_row(pane, turn, latest)
 
 
 def _request_row(pane: Conversation, turn: Turn, record: RequestRecord) -> Row:
