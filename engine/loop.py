@@ -239,7 +239,8 @@ class Loop:
             self._batch.expect(piece.rows)
 
     def _decode(self) -> None:
-        self.doing = f"a step of {len(self._batch.rows)} rows"
+        count = len(self._batch.rows)
+        self.doing = f"a step of {count} {'row' if count == 1 else 'rows'}"
         for step in self._decoder.steps():
             self._hand_out(step)
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from dspark_tui.batch.lanes import Lane
 from dspark_tui.batch.live import Aggregate, LiveState
+from dspark_tui.text.counted import counted
 from engine.events import Event, Queued, Snapshot, Warning
 from engine.proof.recording import CUT_OFF
 from engine.proof.verdict import Verdict
@@ -33,7 +34,7 @@ class BurstFigures(Struct, frozen=True):
     @property
     def size(self) -> str:
         """How many requests, in words."""
-        return "1 request" if self.requests == 1 else f"{self.requests} requests"
+        return counted(self.requests, "request")
 
 
 def burst_figures(events: Iterable[Event]) -> list[BurstFigures]:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from dspark_tui.batch.judged import baseline, verdict
 from dspark_tui.batch.lanes import Lane, Span, SpanKind, first_known
 from dspark_tui.batch.widths import WidthHistory
+from dspark_tui.text.counted import counted
 from engine.events import (
     Capability,
     Event,
@@ -232,8 +233,8 @@ class LiveState:
                 held.setdefault(cause, []).append(gap)
         for cause, gaps in held.items():
             seconds = max(gap.end - gap.start for gap in gaps)
-            rows = "1 row" if len(gaps) == 1 else f"{len(gaps)} rows"
-            self._notice(event.time, f"held up {rows} for {seconds:.1f} s (prefill)", cause)
+            held_up = counted(len(gaps), "row")
+            self._notice(event.time, f"held up {held_up} for {seconds:.1f} s (prefill)", cause)
 
     def _reading_during(self, gap: Span, stalled: str) -> str | None:
         """The other request whose prefill overlaps the gap, the longest prompt if several do."""

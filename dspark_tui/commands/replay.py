@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dspark_tui import config, terminal
 from dspark_tui.batch.figures import BurstFigures, burst_figures
 from dspark_tui.paths import Paths, tilde
+from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
 def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:
     """The figures as plain text."""
     cut = "" if recording.complete else ", cut off in its last line"
-    events, counted = _counted(len(recording.events), "event"), _counted(len(bursts), "burst")
-    yield f"{_when(recording)}, {events}, {counted}{cut}"
+    events, shown = counted(len(recording.events), "event"), counted(len(bursts), "burst")
+    yield f"{_when(recording)}, {events}, {shown}{cut}"
     for number, burst in enumerate(bursts, 1):
         yield ""
         yield f"burst {number}: {burst.size}, at most {burst.widest} in one step"
@@ -109,10 +110,6 @@ def _lane_line(lane: Lane, burst: BurstFigures) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def _when(recording: Recording) -> str:

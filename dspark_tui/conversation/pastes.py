@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from msgspec import Struct, to_builtins
 
+from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 
 COLLAPSE_OVER = 2000
@@ -48,8 +49,7 @@ class Paste(Struct, frozen=True):
     @property
     def chip(self) -> str:
         lines = self.text.removesuffix("\n").count("\n") + 1
-        counted = f"{lines:,} {'line' if lines == 1 else 'lines'}"
-        label = f"{drawable(self.name)} {self.number}: {counted}, {_size(self.text)}"
+        label = f"{drawable(self.name)} {self.number}: {counted(lines, 'line')}, {_size(self.text)}"
         return f"{chr(FIRST + self.number)}{_RESERVED.sub('', label)}{CLOSE}"
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from dspark_tui.text.counted import counted
+
 
 class TokenCount(Struct, frozen=True):
     """limit: the model's longest row, if the server says."""
@@ -30,5 +32,5 @@ class TokenCount(Struct, frozen=True):
         return self.limit is not None and self.tokens >= self.limit
 
     def __str__(self) -> str:
-        words = f"{self.tokens:,} {'token' if self.tokens == 1 else 'tokens'}"
+        words = counted(self.tokens, "token")
         return f"{words}: the model takes {self.limit:,}" if self.over else words

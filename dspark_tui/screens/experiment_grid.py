@@ -19,6 +19,7 @@ from dspark_tui.experiments.trial import Trial
 from dspark_tui.paths import tilde
 from dspark_tui.screens.cell import CellScreen
 from dspark_tui.screens.export import ExportForm
+from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.fields import LineBox
@@ -172,7 +173,7 @@ class ExperimentGrid(Screen[bool]):
         """Redo the lines around the grid: how it is seen, and the cell under the cursor."""
         grid, board = self._grid, self._trial.board
         view, count = grid.view, len(board.inputs)
-        shown = f"{count} {'row' if count == 1 else 'rows'}"
+        shown = counted(count, "row")
         seen = [shown if view.whole else f"{len(grid.rows)} of {shown}"]
         seen += [f"sorted by {view.order}"] if count > 1 else []
         seen += ["failed only"] * view.failed + ["unrated only"] * view.unrated

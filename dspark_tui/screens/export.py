@@ -16,6 +16,7 @@ from dspark_tui.experiments.result_table import ResultError, ResultTable, Row
 from dspark_tui.paths import tilde
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.form import Form
+from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.fields import LineBox
 
@@ -36,7 +37,7 @@ class ExportForm(Form[Path | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="sheet") as sheet:
-            sheet.border_title = f"export {len(self._rows)} answers as they are shown"
+            sheet.border_title = f"export {counted(len(self._rows), 'answer')} as shown"
             sheet.border_subtitle = "Enter write   Esc leave"
             name = f"{self._results.path.name.partition('.')[0]}.export.csv"
             yield PathLine(name, id="path", compact=True, select_on_focus=False)
@@ -60,7 +61,7 @@ class ExportForm(Form[Path | None]):
         if path.resolve() == self._results.path.resolve():
             self._complain("that is where they are already; choose another file")
         elif there:
-            question = f"{tilde(path)} holds {len(there)} answers. Write over it?"
+            question = f"{tilde(path)} holds {counted(len(there), 'answer')}. Write over it?"
             self.app.push_screen(Confirm(drawable(question), "write"), self._write_if)
         else:
             await self._write()

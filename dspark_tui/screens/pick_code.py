@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 from dspark_tui.text.code_blocks import CodeBlock
+from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 
 
@@ -53,4 +54,4 @@ def _entry(number: int, block: CodeBlock, width: int) -> Content:
 
 def _kind(block: CodeBlock) -> str:
     lines = block.text.count("\n") + 1
-    return drawable(f"{block.language or 'text'}, {lines} {'line' if lines == 1 else 'lines'}")
+    return drawable(f"{block.language or 'text'}, {counted(lines, 'line')}")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.conversation.reasoning import CLOSE, OPEN, Piece, Splitter
+from dspark_tui.text.counted import counted
 from dspark_tui.text.lightmark import Mark, Run
 from dspark_tui.text.lines import Kind, Line, PlainLine, SetLine
 from dspark_tui.widgets.text_rows import Change, TextRows
@@ -230,9 +231,8 @@ class ChatText(TextRows):
 
     def _thought(self, source: str) -> list[Line]:
         """The lines of a finished thought, laid out."""
-        count = len(source.split())
+        words = counted(len(source.split()), "word")
         glyph = self._glyphs.unfolded if self.unfolds else self._glyphs.folded
-        words = f"{count} word" if count == 1 else f"{count} words"
         verb = "folds" if self.unfolds else "shows"
         hint = f"   {self._thought_key} {verb} it" if self._thought_key else ""
         head = f"{glyph} thought, {words}{hint}"
