@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INVITATIONS = {
     Context.COMPOSER: "Type below, {send} sends.",
-    Context.PANES: "Press {compose} to type: letters are commands here.",
+    Context.PANES: "Letters are commands; {compose} to type.",
 }
 WELCOME = """
 

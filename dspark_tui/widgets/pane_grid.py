@@ -17,7 +17,7 @@ from dspark_tui.widgets.pane import Pane
 PANE_WIDTH = 38
 PANE_HEIGHT = 8
 SIDE_BY_SIDE_FROM = 100
-"""Columns; in a narrower terminal a grid shows one pane at a time."""
+"""Columns; in a narrower terminal a grid shows one pane at a time, unless all stand in one row."""
 
 
 class Layout(StrEnum):
@@ -51,7 +51,7 @@ def plan(panes: int, width: int, height: int, layout: Layout) -> Plan:
             return Plan(min(panes, columns), 1)
         case Layout.ROWS:
             return Plan(1, min(panes, rows))
-    if width < SIDE_BY_SIDE_FROM:
+    if width < SIDE_BY_SIDE_FROM and panes > columns:
         return Plan(1, 1)
     columns = min(panes, columns)
     needed = ceil(panes / columns)

@@ -107,8 +107,8 @@ async def test_an_empty_pane_says_what_keys_mean_where_the_focus_is(open_bench: 
     async with open_bench() as bench:
         for keys, words in (
             ([], "Type below, Enter sends."),
-            (["escape"], "Press i to type: letters are commands here."),
-            (["plus"], "Press i to type: letters are commands here."),
+            (["escape"], "Letters are commands; i to type."),
+            (["plus"], "Letters are commands; i to type."),
             (["i"], "Type below, Enter sends."),
         ):
             await bench.press(*keys)
