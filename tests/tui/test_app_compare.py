@@ -18,7 +18,7 @@ from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.diff_view import DiffView
 from dspark_tui.widgets.tab_strip import TabStrip
-from tests.tui.conftest import Bench, OpenBench, calm, panes
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
 from tests.tui.sheets import asked, shown
 from tests.tui.stage import lines
 
@@ -284,12 +284,15 @@ async def test_figures_are_those_of_the_requests_records(
 
 
 async def test_where_a_verdict_can_never_come_the_figures_say_why(open_bench: OpenBench) -> None:
-    settings = Settings(panes=(PaneParams(max_tokens=40), PaneParams(max_tokens=100_000)))
-    async with open_bench(calm(rate=20.0), settings=settings) as bench:
+    async with open_bench(calm(rate=20.0), settings=ENDLESS) as bench:
         await bench.press("ctrl+t")
         await bench.send("to one")
         await bench.press("ctrl+t")
         await bench.send("to both")  # where one still answers, it waits
+        await bench.until(lambda: len(bench.turn(2).answer.split()) > 20)
+        first = bench.workbench.runs.of(bench.conversation(1))
+        assert first is not None
+        first.stop()
         await bench.until(lambda: len(bench.conversation(1).turns) == 2)
         await bench.press("escape", "B")
         await bench.until(lambda: shown(bench, "#verdict") == "no verdict yet")
