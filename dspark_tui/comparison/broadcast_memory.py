@@ -1,4 +1,4 @@
-"""The broadcasts of a session that was opened again, found by what its requests' records say. Pure.
+"""The broadcasts of a session that was opened again, found by when its turns began. Pure.
 
 A prompt that waited behind a pane's earlier answer went out later: it isn't counted in.
 """
@@ -30,7 +30,7 @@ class Answered(Struct):
 def remembered(session: Session) -> list[Broadcast]:
     """Prompts that went to several panes at once, oldest first, each with its vote."""
     groups: list[list[Answered]] = []
-    for answered in sorted(_answered(session.panes), key=lambda a: a.record().sent):
+    for answered in sorted(_answered(session.panes), key=lambda a: a.turn.created):
         if groups and _together(groups[-1], answered):
             groups[-1].append(answered)
         else:
@@ -60,7 +60,7 @@ def _together(group: list[Answered], other: Answered) -> bool:
     first = group[0]
     return (
         other.turn.prompt == first.turn.prompt
-        and other.record().sent - first.record().sent <= AT_ONCE
+        and other.turn.created - first.turn.created <= AT_ONCE
         and all(other.pane is not answered.pane for answered in group)
     )
 

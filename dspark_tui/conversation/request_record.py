@@ -14,10 +14,10 @@ class RequestRecord(Struct, frozen=True):
     """Times in seconds since it was sent, by the engine's events, which the batch is drawn from
     too; by our own clock where there are none. None where unknown.
 
-    id: ours. request: the server's, "" until it accepted. sent: Unix time. waited: until a slot was
-    free. ended: None while it runs. reason: OpenAI's finish reason, "" for
-    an answer that broke off. sampling: the fields that were sent, as JSON. system: the system
-    prompt, "" without one.
+    id: ours. request: the server's, "" until it accepted. sent: Unix time; when the engine had it,
+    where events tell that. waited: until a slot was free. ended: None while it runs. reason:
+    OpenAI's finish reason, "" for an answer that broke off. sampling: the fields that were sent, as
+    JSON. system: the system prompt, "" without one.
     """
 
     id: int

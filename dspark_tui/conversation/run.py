@@ -148,11 +148,14 @@ class Run:
         """The request as it stands now; complete once the run is over."""
         if self.sent is None or self._task.done():
             return self._record
-        state = self.request()
+        state, way = self.request(), 0.0
         if state is None or (self._ended is not None and state.finished is None):
             state = self._by_stopwatch(self.sent)
+        else:
+            way = max(0.0, state.queued - self._link.clock.now(self.sent))
         return replace(
             self._record,
+            sent=self._record.sent + way,
             request=self.request_id,
             waited=_since(state.queued, state.admitted),
             first=_since(state.queued, state.first_token),

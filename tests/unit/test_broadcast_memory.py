@@ -11,6 +11,7 @@ from dspark_tui.conversation.votes import Vote
 
 def answered(pane: Conversation, prompt: str, sent: float) -> None:
     turn = pane.begin(prompt)
+    turn.id = round(sent * 1e9)
     turn.answer, turn.status = f"answer of {pane.number}", TurnStatus.DONE
     turn.requests.append(RequestRecord(1, sent=sent, first=0.1, last=1.0, ended=1.0, tokens=9))
 
