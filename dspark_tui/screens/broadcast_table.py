@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from textual.content import Content
 
+from dspark_tui.appearance.roles import FAINT
 from dspark_tui.comparison.broadcasts import Broadcast, Reply
 from dspark_tui.conversation.request_record import ASKED_WITH
 from dspark_tui.text.foreign import drawable
@@ -51,7 +52,7 @@ def table(broadcast: Broadcast, width: int, dash: str) -> Content:
     columns = COLUMNS if width - _cells(COLUMNS) >= least else COLUMNS[1:]
     room = min(most, max(least, width - _cells(columns)))
     header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in columns)
-    lines = [Content.styled(header, "$role-dim")]
+    lines = [Content.styled(header, FAINT)]
     for reply in sorted(broadcast.replies, key=lambda reply: reply.pane.digit):
         voted = broadcast.vote is not None and reply.candidate in broadcast.vote.winners
         mark = VOTED if voted else ""

@@ -17,10 +17,6 @@ from dspark_tui.widgets.fields import LineBox
 
 Found = TypeVar("Found")
 
-FAINT = "dim"
-"""A style for what only comes along. The themes' faint colours are half transparent: an option list
-draws those as if they were not."""
-
 USUAL_WIDTH = 72
 """Cells of a line, until the screen is laid out."""
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from textual.content import Content
 
+from dspark_tui.appearance.roles import FAINT
 from dspark_tui.conversation.history import PromptSearch
-from dspark_tui.screens.finder import FAINT, Finder, Query
+from dspark_tui.screens.finder import Finder, Query
 from dspark_tui.text.foreign import drawable
 
 SHOWN = 200

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from textual.content import Content
 
+from dspark_tui.appearance.roles import FAINT
 from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.confirm import Confirm
-from dspark_tui.screens.finder import FAINT, Finder, Query
+from dspark_tui.screens.finder import Finder, Query
 from dspark_tui.storage.journal import Journal
 from dspark_tui.storage.rows import Hit, Listed
 from dspark_tui.storage.workspace import params_of
