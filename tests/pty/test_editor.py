@@ -22,7 +22,7 @@ import json, os, pathlib, sys
 report, how, file = sys.argv[1:]
 text = pathlib.Path(file).read_text()
 others = os.stat(os.path.dirname(file)).st_mode & 0o077
-pathlib.Path(report).write_text(json.dumps([text, others]))
+pathlib.Path(report).write_text(json.dumps([file, text, others]))
 if how == "wait":
     print("\\r\\nTHE EDITOR HAS IT", flush=True)
     input()
@@ -46,15 +46,15 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 
 def test_the_text_is_edited_in_a_private_file_that_is_gone_afterwards(
-    terminal: Start, editor: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: Start, editor: Callable[[str], Path]
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     report = editor("append")
     run = terminal()
     run.send("some words\x07")
     run.until_shown("some words and more")
-    assert json.loads(report.read_text()) == ["some words", 0]
-    assert not list(tmp_path.glob("dspark-*/prompt.md"))
+    file, *seen = json.loads(report.read_text())
+    assert seen == ["some words", 0]
+    assert not Path(file).exists()
     run.send("!")
     run.until_shown("and more!")
     run.paste("pasted as one")
