@@ -19,8 +19,8 @@ class Confirm(ModalScreen[bool]):
         Binding("escape,n,ctrl+c", "answer(False)"),
     ]
 
-    def __init__(self, question: str, yes: str) -> None:
-        super().__init__()
+    def __init__(self, question: str, yes: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._question, self._yes = question, yes
 
     def compose(self) -> ComposeResult:

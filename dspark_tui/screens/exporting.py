@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.paths import tilde
-from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.desk import Desk
 from dspark_tui.storage.workspace import every_turn
 
@@ -43,6 +42,8 @@ class Exporting(Desk):
 
     def _ask(self, what: str, ending: str, text: Callable[[str], str]) -> None:
         """text: what to write, for a file's ending."""
+        from dspark_tui.screens.ask import Ask
+
         name = time.strftime(f"{what}-%Y%m%d-%H%M%S.{ending}")
 
         def export(answer: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dspark_tui.screens.ask import Ask
 from dspark_tui.screens.reading import Reading
 
 
@@ -12,6 +11,8 @@ class Finding(Reading):
     _wanted = ""
 
     def action_find(self) -> None:
+        from dspark_tui.screens.ask import Ask
+
         def find(words: str | None) -> None:
             if words:
                 self._wanted = words

@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual.message import Message
 
 from dspark_tui.conversation.pastes import Draft
-from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
 from dspark_tui.storage.workspace import every_turn
 from dspark_tui.storage.workspaces import Choice, Opened, Workspaces
@@ -71,6 +70,8 @@ class Keeping(Desk):
 
     def _leave_for(self, choice: Choice) -> None:
         """Ask first while panes answer: a session stops when it is left."""
+        from dspark_tui.screens.confirm import Confirm
+
         if choice.workspace == self.opened.journal.workspace.id:
             self.show_turn(choice)
             return

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from dspark_tui.conversation.params import PaneParams, ParamError, updated
 from dspark_tui.conversation.session import MAX_PANES, Conversation, Target
-from dspark_tui.screens.ask import Ask
-from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.desk import Desk
 from dspark_tui.storage.workspace import every_turn
 from dspark_tui.text.counted import counted
@@ -61,6 +59,8 @@ class Paning(Desk):
         return conversation
 
     def action_close_pane(self) -> None:
+        from dspark_tui.screens.confirm import Confirm
+
         pane = self.session.active
         if len(self.session.panes) == 1:
             self.say(f"the last pane stays; {self.key('quit')} quits")
@@ -97,6 +97,8 @@ class Paning(Desk):
         self.app.push_screen(ParamsForm(pane, self.engines.names), apply)
 
     def action_rename_pane(self) -> None:
+        from dspark_tui.screens.ask import Ask
+
         pane = self.session.active
 
         def rename(name: str | None) -> None:

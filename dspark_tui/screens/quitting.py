@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.experimenting import Experimenting
 
-
-class QuitQuestion(Confirm):
-    """The one question. Whoever asks to quit while it stands means it."""
+QUESTION = "quit-question"
+"""The one question's id. Whoever asks to quit while it stands means it."""
 
 
 class Quitting(Experimenting):
     """Every way out but a signal comes through `action_quit`."""
 
     def action_quit(self) -> None:
+        from dspark_tui.screens.confirm import Confirm
+
         under_way = ", and ".join(self._under_way())
-        if not under_way or isinstance(self.app.screen, QuitQuestion):
+        if not under_way or self.app.screen.id == QUESTION:
             self.app.exit()
             return
 
@@ -26,7 +26,7 @@ class Quitting(Experimenting):
                 self.app.exit()
 
         question = f"{under_way[0].upper()}{under_way[1:]}. Quit all the same?"
-        self.app.push_screen(QuitQuestion(question, "quit"), go)
+        self.app.push_screen(Confirm(question, "quit", id=QUESTION), go)
 
     def action_quit_if_empty(self) -> None:
         if self.composer.text:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dspark_tui.screens.confirm import Confirm
-from dspark_tui.screens.quitting import QuitQuestion
+from dspark_tui.screens.quitting import QUESTION
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, slow
 from tests.tui.experiments import Experimenter, write_experiment
 from tests.tui.sheets import shown
@@ -45,7 +45,7 @@ async def test_another_question_is_not_taken_for_this_one(open_bench: OpenBench)
         await bench.press("x")
         assert isinstance(bench.app.screen, Confirm)
         await bench.press("ctrl+q")
-        assert isinstance(bench.app.screen, QuitQuestion)
+        assert bench.app.screen.id == QUESTION
         await bench.press("enter")
         await bench.until(lambda: bench.app._exit)
         assert len(bench.workbench.session.panes) == 2
