@@ -241,6 +241,8 @@ def pane_of(words: Iterable[str]) -> PaneParams:
         key, equals, value = word.partition("=")
         if not equals:
             raise ParamError(f"--pane takes K=V words such as temperature=0, not {word!r}")
+        if key == "name" and "=" in value:
+            raise ParamError(f"--pane {word}: words are set apart by blanks, and no name holds a =")
         try:
             params = updated(params, {SHORT.get(key, key): value})
         except ParamError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dspark_tui import __version__, arguments, cli, config, terminal
-from dspark_tui.conversation.params import PaneParams
+from dspark_tui.conversation.params import PaneParams, ParamError
 
 HEAVY = ("textual", "rich", "httpx", "mlx", "mlx_lm", "transformers", "fastapi", "numpy")
 
@@ -101,6 +101,11 @@ def test_without_a_terminal_or_a_prompt_it_says_what_would_work(
 
 def test_t_is_short_for_temperature() -> None:
     assert arguments.pane_of(["T=0", "seed=4"]) == PaneParams(temperature=0, seed=4)
+
+
+def test_words_of_a_pane_run_together_by_commas_are_no_name() -> None:
+    with pytest.raises(ParamError, match="set apart by blanks"):
+        arguments.pane_of(["name=cold,temperature=0"])
 
 
 @pytest.mark.parametrize(
