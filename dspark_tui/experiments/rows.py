@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from dspark_tui.conversation.answer import Answer
+from dspark_tui.conversation.request_record import ASKED_WITH
 from dspark_tui.experiments.experiment import Cell, Experiment
 from dspark_tui.experiments.result_table import KEY, ResultError, Row
 
@@ -27,7 +29,7 @@ def columns_of(experiment: Experiment) -> tuple[str, ...]:
         *(f"{INPUT}{name}" for name in experiment.variables),
         *("text", "reason", "tokens", "prompt_tokens", "cached_tokens", "ttft", "seconds"),
         *([*judged, RESULT] if judged else []),
-        *(RATING, "model", KEY),
+        *(RATING, "message", *ASKED_WITH, KEY),
     )
 
 
@@ -42,8 +44,6 @@ class RowMaker:
         """By the key of their row, in order."""
 
     def row(self, cell: Cell, answer: Answer) -> Row:
-        asked = {"cell": cell.number, "prompt": cell.prompt, "params": cell.params.name}
-        inputs = {f"{INPUT}{name}": value for name, value in cell.inputs.items()}
         answered = {
             "text": answer.text,
             "reason": answer.reason,
@@ -53,8 +53,7 @@ class RowMaker:
             "ttft": _seconds(answer.ttft),
             "seconds": _seconds(answer.completion_time),
         }
-        origin = {"model": self._model, KEY: cell.key(self._model)}
-        return self._judged(cell, asked | inputs | answered | origin)
+        return self._judged(cell, answered)
 
     def settled(self, rows: Iterable[Row]) -> list[Row]:
         """Rows of an earlier run as this one writes them: judged by today's assertions.
@@ -74,8 +73,21 @@ class RowMaker:
         }
         verdicts = {column: PASS if holds else FAIL for column, holds in held.items()}
         result = PASS if all(held.values()) else FAIL
-        full = row | verdicts | {"cell": cell.number, RESULT: result}
+        full = row | self._asked(cell) | verdicts | {RESULT: result}
         return {column: full.get(column) for column in self._columns}
+
+    def _asked(self, cell: Cell) -> Row:
+        params = cell.params
+        values = self._model, params.system, json.dumps(params.sampling())
+        return {
+            "cell": cell.number,
+            "prompt": cell.prompt,
+            "params": params.name,
+            **{f"{INPUT}{name}": value for name, value in cell.inputs.items()},
+            "message": cell.message,
+            **dict(zip(ASKED_WITH, values, strict=True)),
+            KEY: cell.key(self._model),
+        }
 
     def _kept(self, row: Row) -> Row:
         for column in row.keys() - set(self._columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,13 @@ def test_rows_of_another_model_stay_and_rows_of_other_inputs_are_refused(tmp_pat
     (wide,) = wider.cells.values()
     with pytest.raises(ResultError, match="another experiment's"):
         maker.settled([wider.row(wide, Answer())])
+
+
+def test_a_row_has_what_it_takes_to_ask_again() -> None:
+    params = PaneParams(name="cold", system="Be {{how}}.", temperature=0, seed=4)
+    plan = Experiment((Prompt("p", "Say {{how}}"),), ({"how": "brief"},), (params,))
+    maker = RowMaker(plan, "m")
+    (cell,) = maker.cells.values()
+    row = maker.row(cell, Answer(text="a"))
+    assert (row["message"], row["model"], row["system"]) == ("Say brief", "m", "Be brief.")
+    assert json.loads(row["sampling"]) == params.sampling()
