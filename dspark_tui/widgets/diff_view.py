@@ -29,6 +29,7 @@ class DiffView(ScrollView, can_focus=True):
     DEFAULT_CSS = """
     DiffView {
         overflow-x: hidden;
+        scrollbar-gutter: stable;
         & > .diff-view--removed { color: $role-removed; text-style: underline; }
         & > .diff-view--added { color: $role-added; text-style: underline; }
         & > .diff-view--rule { color: $role-pane-blur; }
@@ -74,8 +75,9 @@ class DiffView(ScrollView, can_focus=True):
         return strip.adjust_cell_length(self.size.width, self.rich_style)
 
     def _lay_out(self) -> None:
-        if self._diff is not None and self.size.width:
-            self.run_worker(self._laid_out(self._diff, self.size.width), exclusive=True)
+        width = self.scrollable_content_region.width  # without the scrollbar's place
+        if self._diff is not None and width > 0:
+            self.run_worker(self._laid_out(self._diff, width), exclusive=True)
 
     async def _laid_out(self, diff: Diff, width: int) -> None:
         if width >= SIDE_BY_SIDE_FROM and not self._one_column:

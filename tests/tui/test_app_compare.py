@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from textual.content import Content
 
+from dspark_tui.appearance.glyphs import DEFAULT
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.votes import Vote
@@ -67,6 +68,16 @@ async def test_a_narrow_terminal_has_one_column(open_bench: OpenBench) -> None:
         rows = await diff_rows(bench)
         assert any("{+" in row for row in rows)
         assert not any(" │ " in row for row in rows)
+
+
+@pytest.mark.parametrize("right", ["no more", "much more of it " * 200])
+async def test_no_row_goes_on_under_the_scrollbar(open_bench: OpenBench, right: str) -> None:
+    async with open_bench(size=(60, 20)) as bench:
+        await bench.app.push_screen(Compare("word " * 50, right, ("1", "2"), DEFAULT))
+        rows = await diff_rows(bench)
+        visible = bench.app.screen.query_one(DiffView).scrollable_content_region.width
+        assert visible - 4 <= max(len(row.rstrip()) for row in rows) <= visible
+        assert bench.app.screen.query_one(DiffView).show_vertical_scrollbar == (len(right) > 100)
 
 
 async def test_u_makes_one_column_of_two_and_back(open_bench: OpenBench) -> None:
