@@ -79,15 +79,12 @@ class Audit:
         ceiling = last.ceiling
         rows = "1 row" if ceiling.rows == 1 else f"{ceiling.rows} rows"
         reached = f"at {rows} decoding reaches {last.utilisation:.0%} of what this machine allows"
-        climb = ""
-        if ceiling.rows > 1:
-            could = ceiling.rate / first.ceiling.rate
-            climb = f"; batching gains {last.rate / first.rate:.1f}x of {could:.1f}x possible"
         if last.utilisation > IMPOSSIBLE:
             return (
-                f"The machine was busy while its limits were measured: {reached}{climb}; repeat "
-                "the audit when it is quiet."
+                f"The machine was busy while its limits were measured: {reached}; repeat the "
+                "audit when it is quiet."
             )
+        climb = f"; {_climb(first, last)}" if ceiling.rows > 1 else ""
         if last.utilisation >= REMARKABLE:
             remedy = {
                 "memory": "only fewer bytes a token would make it faster (a lower precision, a "
@@ -118,6 +115,19 @@ class Audit:
             "samples": [_sample_document(sample) for sample in self.samples],
             "conclusion": self.conclusion(),
         }
+
+
+def _climb(alone: Measured, together: Measured) -> str:
+    """What a batch gains, beside what it would if both reached the same share of their ceilings."""
+    gain = f"{together.rate / alone.rate:.1f}x"
+    limits = f"{together.ceiling.rate / alone.ceiling.rate:.1f}x"
+    if together.utilisation <= alone.utilisation:
+        return f"batching gains {gain} of {limits} possible"
+    return (
+        f"batching gains {gain}, where the limits are {limits} apart, as one row alone reached "
+        f"only {alone.utilisation:.0%} of its own: what a step costs besides is shared, or the "
+        "machine was busy then"
+    )
 
 
 def _sample_document(sample: Sample) -> dict[str, Any]:

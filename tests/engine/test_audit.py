@@ -236,3 +236,12 @@ def test_the_conclusion_says_whether_and_where_something_is_left() -> None:
     assert "at 1 row decoding" in alone
     assert "fewer bytes" in alone
     assert "batching" not in alone
+
+
+def test_a_gain_above_the_distance_of_the_limits_is_put_down_to_one_row_alone() -> None:
+    told = of_samples((1, 0.1, 0.01, 0.24), (8, 0.1, 0.138, 0.28)).conclusion()
+    assert "possible" not in told
+    assert "gains 6.8x, where the limits are 5.8x apart, as one row alone reached only 24%" in told
+    spoiled = of_samples((1, 0.1, 0.01, 0.3), (8, 0.1, 0.1, 1.3)).conclusion()
+    assert spoiled.startswith("The machine was busy")
+    assert "gains" not in spoiled
