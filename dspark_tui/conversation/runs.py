@@ -100,11 +100,15 @@ class Runs:
             self._start(run.pane, run.pane.begin(run.pane.pending.pop(0)))
 
     async def close(self, pane: Conversation | None = None) -> None:
-        """Stop the pane's run, or all, and wait until their connections are closed."""
+        """Stop the pane's run, or all, and wait until their connections are closed.
+
+        Ending all is leaving the session, which is kept with what is queued in it.
+        """
         ending = [run for run in self if pane is None or run.pane is pane]
         for run in ending:
-            self._drop_all(run.pane)
             self._running.pop(run.pane.id)
+        if pane is not None:
+            self._drop_all(pane)
         await asyncio.gather(*(run.finish() for run in ending))
 
     def _drop(self, pane: Conversation) -> None:

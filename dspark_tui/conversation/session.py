@@ -247,6 +247,11 @@ class Session:
             case Target.CHOSEN:
                 return pane.number in self.chosen
 
+    @property
+    def queued(self) -> list[str]:
+        """Prompts that wait behind an answer, each once."""
+        return list(dict.fromkeys(prompt for pane in self.panes for prompt in pane.pending))
+
     def remember(self, prompt: str) -> None:
         """Keep a prompt for recall; repeats move to the end."""
         if prompt in self.history:

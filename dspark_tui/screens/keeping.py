@@ -38,6 +38,10 @@ class Keeping(Desk):
         self._draft_key = self.session.draft_key
         kept = self.session.drafts.pop(self._draft_key, Draft())  # by an edit that was not ended
         self.composer.restore(view.draft if view.draft.text else kept)
+        for prompt in view.unsent:
+            self.session.remember(prompt)
+        if view.unsent and not self.composer.text:
+            self.composer.put(view.unsent[0])
         self.set_interval(KEEP_PERIOD, self.keep)
 
     def keep(self) -> None:

@@ -44,6 +44,8 @@ class Quitting(Experimenting):
         """What leaving now would break off."""
         if count := len(self.runs):
             yield "one pane is answering" if count == 1 else f"{count} panes are answering"
+        if queued := self.session.queued:
+            yield "a prompt is queued" if len(queued) == 1 else f"{len(queued)} prompts are queued"
         if self.repeats is not None and self.repeats.running:
             yield "a prompt is being repeated"
         if self.experiment_runs:

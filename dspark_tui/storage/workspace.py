@@ -25,10 +25,12 @@ from dspark_tui.text.foreign import encodable
 
 
 class View(Struct):
-    """How a session was looked at. layout: "" for the usual. draft: what stands in the composer."""
+    """How a session was looked at. layout: "" for the usual. draft: what stands in the composer.
+    unsent: prompts that were queued when it was left."""
 
     layout: str = ""
     draft: Draft = field(default_factory=Draft)
+    unsent: list[str] = field(default_factory=list)
 
 
 def dump_view(session: Session, view: View) -> str:
@@ -43,6 +45,7 @@ def dump_view(session: Session, view: View) -> str:
             "layout": view.layout,
             "left_off": {pane.number: pane.left_off for pane in session.panes},
             "draft": _dumped(view.draft),
+            "queued": session.queued,
         }
     )
 
@@ -153,7 +156,7 @@ def _restore_rest(session: Session, document: dict[str, Any]) -> None:
 
 
 def _view(document: dict[str, Any]) -> View:
-    view = View(document.get("layout", ""))
+    view = View(document.get("layout", ""), unsent=document.get("queued", []))
     with suppress(LookupError, ValueError):
         view.draft = Draft.loads(document["draft"])
     return view

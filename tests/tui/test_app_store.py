@@ -10,8 +10,11 @@ from dspark_tui.conversation.session import Target, TurnStatus
 from dspark_tui.engines.address import Server
 from dspark_tui.engines.engines import place_of
 from dspark_tui.paths import Paths
+from dspark_tui.screens.keeping import SessionChosen
+from dspark_tui.storage.workspaces import Choice
 from dspark_tui.widgets.status_bar import StatusBar
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, Requests, fast, panes, slow
+from tests.tui.sheets import shown
 
 PAGE = 4096
 """Bytes of SQLite's pages."""
@@ -182,6 +185,44 @@ async def test_an_unsent_text_of_a_closed_pane_is_no_other_pane_s_but_can_be_rec
         assert bench.composer.text == ""
         await bench.press("up")
         assert bench.composer.text == "for the one to go"
+
+
+async def queue_two(bench: Bench) -> None:
+    for prompt in ("run on", "second", "third"):
+        await bench.send(prompt)
+    assert bench.conversation(2).pending == ["second", "third"]
+
+
+async def test_queued_prompts_are_counted_when_leaving_and_come_back_unsent(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await queue_two(bench)
+        await bench.press("ctrl+q")
+        assert "2 panes are answering, and 2 prompts are queued." in shown(bench, "Static")
+        await bench.press("enter")
+        await bench.until(lambda: bench.app._exit)
+    async with open_bench() as bench:
+        assert bench.composer.text == "second"
+        assert not bench.conversation(1).pending
+        await bench.press("up")
+        assert bench.composer.text == "third"
+
+
+async def test_a_draft_keeps_its_place_before_what_was_queued_in_a_session_that_was_left(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(slow(), settings=ENDLESS) as bench:
+        await queue_two(bench)
+        await bench.type("a draft")
+        left = bench.workbench
+        await bench.press("escape", "O", "ctrl+n", "enter")
+        await bench.until(lambda: bench.workbench is not left)
+        bench.app.post_message(SessionChosen(Choice(left.opened.journal.workspace.id)))
+        await bench.until(lambda: bench.conversation(1).turns)
+        assert bench.composer.text == "a draft"
+        await bench.press("up", "up")
+        assert bench.composer.text == "second"
 
 
 async def test_what_was_streaming_is_there_at_the_end_marked_as_stopped(
