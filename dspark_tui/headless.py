@@ -37,9 +37,11 @@ async def connected(
     from dspark_tui.commands.bench_worker import WorkerError, local_worker
     from dspark_tui.engines.client_errors import ClientError
     from dspark_tui.engines.engines import NoEngineError, place_of
-    from engine.proof.recording import RecordingError
+    from engine.proof.recording import RecordingError, check_path
 
     try:
+        if record:
+            check_path(record)  # before a model is loaded for it
         async with AsyncExitStack() as stack:
             place = place_of(engine, settings, paths)
             if not isinstance(place, Server):

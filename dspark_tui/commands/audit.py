@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dspark_tui.arguments import slots
+from dspark_tui.commands.outputs import OutputError, check_output
 from dspark_tui.paths import tilde, write_atomically
 
 if TYPE_CHECKING:
@@ -62,10 +63,12 @@ def run(args: argparse.Namespace) -> int:
 
     open_log(None)
     try:
+        if args.json:
+            check_output("--json", args.json)
         loader = ModelLoader(catalog.resolve(args.model), "auto")
         with _progress() as report:
             found = audit(loader, args.max_batch, report)
-    except (ModelError, AuditError) as error:
+    except (OutputError, ModelError, AuditError) as error:
         return _failed(str(error))
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     for part in report_of(found):

@@ -12,9 +12,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dspark_tui.commands.outputs import check_output
 from dspark_tui.engines.address import Address
 from engine.proof.endpoint import Target
 from engine.proof.probes import PROBES, Kind, Plan
+from engine.proof.recording import RecordingError, check_path
 from engine.proof.verdict import ENOUGH_TOKENS
 
 PROBE_NAMES = ", ".join(PROBES)
@@ -48,8 +50,7 @@ class Order(Struct, frozen=True):
         try:
             if args.url and (args.max_batch or args.precision):
                 raise ValueError("--max-batch and --precision are for a worker started here")
-            _check_output("--json", args.json)
-            _check_output("--svg", args.svg)
+            _check_outputs(args)
             return cls(
                 plan=_plan(args),
                 address=Address.parse(args.url) if args.url else None,
@@ -61,7 +62,7 @@ class Order(Struct, frozen=True):
                 timeout=_number("--timeout", args.timeout, 86_400),
                 record=args.record,
             )
-        except ValueError as error:
+        except (ValueError, RecordingError) as error:
             raise BenchError(str(error)) from None
 
     @property
@@ -106,15 +107,14 @@ def without_password(url: str) -> str:
     return re.sub(r"(?<=//)[^/@]*@", "", url)
 
 
-def _check_output(option: str, name: str | None) -> None:
-    """What took minutes to measure is not to be lost over a file's name."""
-    if not name or name == STDOUT:
-        return
-    path = Path(name).absolute()
-    nearest = next(place for place in (path, *path.parents) if place.exists())
-    fits = nearest.is_file() if nearest == path else nearest.is_dir()
-    if not fits or not os.access(nearest, os.W_OK):
-        raise ValueError(f"{option}: {name} can't be written")
+def _check_outputs(args: argparse.Namespace) -> None:
+    """Raises OutputError, RecordingError."""
+    if args.json and args.json != STDOUT:
+        check_output("--json", Path(args.json))
+    if args.svg:
+        check_output("--svg", Path(args.svg))
+    if args.record:
+        check_path(Path(args.record))
 
 
 def _plan(args: argparse.Namespace) -> Plan:

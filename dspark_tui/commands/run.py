@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
     from dspark_tui.arguments import apply_arguments
     from dspark_tui.cli import problem_notice, start_log
+    from dspark_tui.commands.outputs import OutputError, check_output
     from dspark_tui.experiments.file import load
     from dspark_tui.experiments.result_table import ResultError, ResultTable
     from dspark_tui.experiments.rows import columns_of
@@ -77,8 +78,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         if (code := _complete(experiment, table, rows, loaded.settings)) is not None:
             return code
+        check_output("--out", table.path)
         return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
-    except (HeadlessError, ResultError) as error:
+    except (HeadlessError, OutputError, ResultError) as error:
         return _failed(error)
 
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from engine.events import Event, Finished, Warning, decode, encode
+from engine.proof.output import refusal
 from engine.state import EngineState
 from engine.types import FinishReason
 
@@ -56,8 +57,7 @@ class Recorder:
 
         Raises RecordingError.
         """
-        if _is_something_else(path):
-            raise RecordingError(f"{path} is there and is no recording; name another file")
+        check_path(path)
         self.path = path
         self.problem = ""
         self._heard = _Heard()
@@ -102,6 +102,14 @@ class Recorder:
     def _give_up(self, error: OSError) -> None:
         self.problem = f"the recording to {self.path} ended: {error.strerror or error}"
         log.warning(self.problem)
+
+
+def check_path(path: Path) -> None:
+    """Raises RecordingError if no recording can start there. Leaves everything as it is."""
+    if _is_something_else(path):
+        raise RecordingError(f"{path} is there and is no recording; name another file")
+    if why := refusal(path):
+        raise RecordingError(f"can't record to {path}: {why}")
 
 
 def read(path: Path) -> Recording:

@@ -200,8 +200,12 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
         (["http://127.0.0.1:1", "--n", "two"], "--n takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "-3"], "--tokens takes whole numbers"),
         (["http://127.0.0.1:1", "--tokens", "16"], "give 32 or more"),
-        (["http://127.0.0.1:1", "--json", "/"], "--json: / can't be written"),
+        (["http://127.0.0.1:1", "--json", "/nowhere/a.json"], "there is no folder /nowhere"),
+        (["http://127.0.0.1:1", "--json", "/tmp"], "--json: /tmp can't be written"),
+        (["http://127.0.0.1:1", "--json", "/dev/null"], "it is no file"),
         (["http://127.0.0.1:1", "--svg", f"{__file__}/a.svg"], "a.svg can't be written"),
+        (["http://127.0.0.1:1", "--record", "/nowhere/r"], "there is no folder /nowhere"),
+        (["http://127.0.0.1:1", "--record", __file__], "is no recording"),
         (["http://127.0.0.1:1", "--n", "1"], "--n 1 compares nothing"),
         (["http://127.0.0.1:1", "--precision", "fp32"], "are for a worker started here"),
         (["http://127.0.0.1:1", "--probes", "speed"], "not 'speed'"),
@@ -260,12 +264,18 @@ def test_json_to_standard_output_is_all_there_is_on_it(capsys: pytest.CaptureFix
     assert Report.model_validate_json(capsys.readouterr().out).verdict is Name.BATCHED
 
 
-def test_a_file_that_cannot_be_written_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder here refuses root")
+@pytest.mark.parametrize("option", ["--json", "--svg", "--record"])
+def test_a_folder_that_takes_no_file_is_found_out_first(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with ThreadedLoopback(BATCH) as server:
-        assert bench(server.url, *QUICK, "--probes", "none", "--json", "/proc/no/report") == 1
+        assert bench(server.url, *QUICK, option, "/proc/file") == 1
+        assert not server.asked
     captured = capsys.readouterr()
-    assert "BATCHED" in captured.out
-    assert "/proc/no/report can't be written" in captured.err
+    assert captured.out == ""
+    assert "/proc/file" in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_ctrl_c_reports_what_there_is(tmp_path: Path) -> None:

@@ -154,6 +154,8 @@ def test_no_engine_and_no_prompt_are_one_line(
     assert capsys.readouterr().err == "dspark-tui: http://127.0.0.1:9 does not answer\n"
     assert cli.main(["--model", "/nowhere", "-p", "hi"]) == 1
     assert "there is no model at /nowhere" in capsys.readouterr().err
+    assert cli.main(["--model", "/nowhere", "--record", "/nowhere/r", "-p", "hi"]) == 1
+    assert "can't record to /nowhere/r: there is no folder" in capsys.readouterr().err
     assert cli.main(["--json"]) == 2
     stdin.write(b"\xff")
     stdin.seek(0)

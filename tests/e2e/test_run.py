@@ -257,6 +257,8 @@ def test_an_engine_that_goes_away_for_good_ends_the_run_with_what_there_is(
         (("none.toml",), "none.toml: can't be read: No such file or directory"),
         (("e.toml", "--out", "r.xlsx"), "r.xlsx must end in one of .csv, .jsonl, .md"),
         (("e.toml", "--out", "e.csv"), "e.csv is no table of results"),
+        (("e.toml", "--out", "none/r.csv"), "--out: none/r.csv can't be written: there is no"),
+        (("e.toml", "--record", "none/r"), "can't record to none/r: there is no folder none"),
         (("e.toml", "--attach", "nowhere"), "'nowhere' is no address"),
         (("e.toml", "--attach", "http://127.0.0.1:9"), "http://127.0.0.1:9 does not answer"),
     ],

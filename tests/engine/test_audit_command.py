@@ -48,13 +48,12 @@ def test_what_cannot_work_is_one_line(tmp_path: Path) -> None:
     assert "whole number from 1 to 256" in refused.stderr
 
 
-def test_a_file_that_cannot_be_written_is_one_line_after_the_fact(tmp_path: Path) -> None:
-    folder = tiny_llama(tmp_path / "tiny", ends=False)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_loads(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = run("--model", folder, "--max-batch", "1", "--json", tmp_path / "file" / "a.json")
-    assert done.returncode == 1
-    assert "can't be written" in done.stderr.splitlines()[-1]
-    assert "Ceiling" in done.stdout
+    done = run("--max-batch", "1", "--json", tmp_path / "file" / "a.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("dspark-tui: --json: ")
+    assert done.stderr.endswith(f"can't be written: there is no folder {tmp_path / 'file'}\n")
 
 
 def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
