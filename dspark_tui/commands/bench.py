@@ -29,6 +29,7 @@ from engine.server.options import PRECISIONS
 log = logging.getLogger(__name__)
 
 BATCHED, FAILED, UNTOLD, NOT_BATCHED = 0, 1, 2, 3
+INTERRUPTED = 130
 MEASURED = 0
 PIPE_WIDTH = 100
 """Columns of the report where nobody's terminal says otherwise."""
@@ -39,7 +40,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "bench",
         help="find out by completion times whether a server batches",
         description="Send equal requests together and time their ends from outside. Exit code: "
-        "0 batched, 3 anything else it is sure of, 2 could not tell, 1 error.",
+        "0 batched, 3 anything else it is sure of, 2 could not tell, 1 error, 130 stopped before "
+        "anything was measured.",
     )
     add = parser.add_argument
     add("url", nargs="?", metavar="URL", help="a server; without one, a worker is started here")
@@ -73,7 +75,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 batched, 3 not, 2 could not tell, 1 error with one line on stderr."""
+    """Exit code: 0 batched, 3 not, 2 could not tell, 1 error with one line on stderr, 130 stopped
+    before there was anything to tell."""
     from dspark_tui.cli import start_log
 
     start_log(Paths.of_user())
@@ -87,6 +90,11 @@ def run(args: argparse.Namespace) -> int:
     except BenchError as error:
         _say(str(error))
         return FAILED
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # below the ^C that a terminal shows
+        _say("stopped before anything was measured")
+        return INTERRUPTED
 
 
 def exit_code(report: Report) -> int:
@@ -109,8 +117,9 @@ def _bench(order: Order, args: argparse.Namespace) -> int:
     with Progress(stderr, order.plan, _glyphs(stderr)) as progress:
         report = asyncio.run(examined(order, shown_command(sys.argv[1:]), progress))
     if not report.usable_requests:
-        why = report.failures[0] if report.failures else "stopped before any request was done"
-        _say(f"no usable answer: {why}")
+        if not report.failures:
+            raise KeyboardInterrupt  # it came before any request was done
+        _say(f"no usable answer: {report.failures[0]}")
     _publish(report, args.json, args.svg)
     return exit_code(report)
 

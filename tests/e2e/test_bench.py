@@ -302,6 +302,23 @@ def test_ctrl_c_reports_what_there_is(tmp_path: Path) -> None:
     ) - {Kind.SWEEP}
 
 
+@pytest.mark.parametrize("tokens", [1, 128], ids=["warming up", "first round"])
+def test_ctrl_c_before_anything_is_measured_is_one_line(tokens: int) -> None:
+    with ThreadedLoopback(replace(BATCH, step=0.1)) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dspark_tui", "bench", server.url, "--n", "2"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: any(b["max_tokens"] >= tokens for b in server.asked), "it is asked")
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert error.splitlines()[-1] == "dspark-tui bench: stopped before anything was measured"
+    assert "no usable answer" not in error
+
+
 def test_two_reports_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.json"]
     for file, behaviour in zip(files, (replace(SERIAL, **FAST), BATCH), strict=True):
