@@ -20,9 +20,10 @@ PALETTE = (
 )
 """Textual's own colours, which a role may name."""
 
-FAINT = "dim"
+FAINT = "$text-muted"
 """A style for part of a text that only comes along. Not the role "dim": Textual blends a span's
-half-transparent colour with the text's own instead of with what is behind it."""
+half-transparent colour with the text's own instead of with what is behind it, unless it is "auto".
+"""
 
 ROLES = {
     "lane-queued": "foreground 45%",

@@ -20,6 +20,8 @@ from dspark_tui.appearance.roles import MARKDOWN, PALETTE, ROLES, colour, palett
 
 SCHEMA = 1
 MIN_CONTRAST = 4.5
+READABLE = {"text-disabled": "auto 65%"}
+"""Placeholders and the headings of lists have it; by Textual's own share they are too faint."""
 TOP_KEYS = ("schema", "name", "dark", "ansi")
 TUNING = ("luminosity_spread", "text_alpha")
 SECTIONS: dict[str, tuple[str, ...] | None] = {
@@ -126,7 +128,7 @@ def _theme(stem: str, data: dict[str, Any]) -> Theme:
         text_alpha=float(tuning.get("text_alpha", 0.95)),
         **{name: value for name, value in palette.items() if name in PALETTE},
     )
-    theme.variables = _ansi_variables(theme) | _variables(data, theme)
+    theme.variables = READABLE | _ansi_variables(theme) | _variables(data, theme)
     return theme
 
 

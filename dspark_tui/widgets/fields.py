@@ -31,6 +31,9 @@ class LineBox(Input):
 class TextBox(TextArea):
     """Several lines. KEYS: as for LineBox."""
 
+    DEFAULT_CSS = """
+    TextBox .text-area--placeholder { color: $text-disabled; }
+    """
     KEYS: ClassVar[Mapping[str, str]] = {}
 
     async def _on_key(self, event: events.Key) -> None:

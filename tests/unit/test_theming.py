@@ -13,7 +13,13 @@ from textual.theme import BUILTIN_THEMES, Theme
 from dspark_tui.appearance import glyphs
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.appearance.roles import MARKDOWN, ROLES, palette_of, role_variables
-from dspark_tui.appearance.theming import contrast, load_theme, load_themes, shipped_themes
+from dspark_tui.appearance.theming import (
+    READABLE,
+    contrast,
+    load_theme,
+    load_themes,
+    shipped_themes,
+)
 from dspark_tui.batch.parts import Cell
 
 SIGNALS = ("primary", "secondary", "accent", "success", "warning", "error")
@@ -91,7 +97,7 @@ def test_roles_name_palette_entries_colours_and_opacities(tmp_path: Path) -> Non
     theme, problems = load_theme(written(tmp_path, text))
     assert theme is not None
     assert problems == []
-    assert theme.variables == {
+    assert theme.variables == READABLE | {
         "role-lane-decode": "#7AA2F7 40%",
         "role-lane-stall": "#ff0000",
         "role-heading": "#7AA2F7",
