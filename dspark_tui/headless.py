@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,22 @@ def say(line: str) -> None:
     print(drawable(line), file=sys.stderr, flush=True)
 
 
+@contextmanager
+def stopped_by_term() -> Iterator[None]:
+    """SIGTERM ends what runs in the block as Ctrl+C does: what there is, is kept and told."""
+
+    def stop(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @asynccontextmanager
 async def connected(
     settings: Settings, paths: Paths, record: Path | None = None, engine: str = ""
@@ -44,10 +62,15 @@ async def connected(
             check_path(record)  # before a model is loaded for it
         async with AsyncExitStack() as stack:
             place = place_of(engine, settings, paths)
-            if not isinstance(place, Server):
-                worker = local_worker(place, lambda stage: say(f"engine: {stage}"))
-                place = Server(Address.of_socket(await stack.enter_async_context(worker)))
-            yield await stack.enter_async_context(_attached(place, record))
+            try:
+                if not isinstance(place, Server):
+                    worker = local_worker(place, lambda stage: say(f"engine: {stage}"))
+                    place = Server(Address.of_socket(await stack.enter_async_context(worker)))
+                client = await stack.enter_async_context(_attached(place, record))
+            except asyncio.CancelledError:
+                say("dspark-tui: stopped before the engine was ready")
+                raise
+            yield client
     except (ClientError, NoEngineError, RecordingError, WorkerError) as error:
         raise HeadlessError(str(error)) from None
 

@@ -17,7 +17,7 @@ from dspark_tui.config import Settings
 from dspark_tui.conversation.answer import Answer, aggregate, opening
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.engines.chat_updates import Message
-from dspark_tui.headless import HeadlessError, all_connected, say
+from dspark_tui.headless import HeadlessError, all_connected, say, stopped_by_term
 from dspark_tui.paths import Paths
 from dspark_tui.plain import heading, show
 
@@ -91,7 +91,8 @@ def run(order: Order) -> int:
     try:
         if not order.prompt:
             return _converse(order, panes)
-        asyncio.run(_once(order, panes))
+        with stopped_by_term():
+            asyncio.run(_once(order, panes))
     except HeadlessError as error:
         say(f"dspark-tui: {error}")
         return FAILED

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspark_tui import config
-from dspark_tui.headless import HeadlessError, connected, say
+from dspark_tui.headless import HeadlessError, connected, say, stopped_by_term
 from dspark_tui.paths import Paths
 from dspark_tui.toml_source import FileError
 
@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         if (code := _complete(experiment, table, rows, loaded.settings)) is not None:
             return code
         check_output("--out", table.path)
-        return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
+        with stopped_by_term():
+            return asyncio.run(_run(experiment, table, rows, engine, loaded.settings.max_batch))
     except (HeadlessError, OutputError, ResultError) as error:
         return _failed(error)
 

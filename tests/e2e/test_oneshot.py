@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -180,13 +181,14 @@ class OneShot:
         return self.process.returncode, out.decode(), error.decode()
 
 
-def test_ctrl_c_shows_what_there_is() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_shows_what_there_is(number: signal.Signals) -> None:
     with ScriptedServer(Script(rate=40.0)) as server:
         panes = ("--pane", "max_tokens=3", "--pane", "name=long")
         shot = OneShot("--attach", server.url, "-p", "Why?", *panes)
         running = server.engine.running
         wait_until(lambda: any(row.tokens > 8 for row in running), "the long answer has begun")
-        shot.process.send_signal(signal.SIGINT)
+        shot.process.send_signal(number)
         code, out, error = shot.end()
         wait_until(lambda: not running, "the server's slots are free again")
     assert code == 130
@@ -195,6 +197,23 @@ def test_ctrl_c_shows_what_there_is() -> None:
     assert len(partial) > 20
     assert text_of(40).startswith(partial)
     assert "Traceback" not in error
+
+
+def test_ctrl_c_before_the_first_token_marks_the_answer_as_broken_off() -> None:
+    with ScriptedServer(Script(rate=0.05)) as server:
+        shot = OneShot("--attach", server.url, "-p", "Why?")
+        wait_until(lambda: bool(server.engine.running), "it is asked")
+        shot.process.send_signal(signal.SIGINT)
+        code, _, error = shot.end()
+    assert (code, error) == (130, "dspark-tui: pane 1: interrupted\n")
+
+
+def test_ctrl_c_while_the_engine_starts_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        shot = OneShot("--attach", f"http://127.0.0.1:{silent.getsockname()[1]}", "-p", "Why?")
+        silent.accept()
+        shot.process.send_signal(signal.SIGINT)
+        assert shot.end() == (130, "", "dspark-tui: stopped before the engine was ready\n")
 
 
 def test_a_reader_that_has_had_enough_is_no_fault_of_ours(server: ScriptedServer) -> None:

@@ -111,7 +111,7 @@ def quick(**changes: Any) -> Script:
 def test_every_cell_becomes_a_row_and_a_second_run_asks_for_none(
     experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "new" / "r.csv"
+    out = tmp_path / "r.csv"
     with ScriptedServer(quick()) as server:
         assert run(experiment, "--attach", server.url, "--out", out) == 0
         before = out.read_bytes()
@@ -303,12 +303,15 @@ class RunCommand:
         return self.process.returncode, error
 
 
-def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(experiment: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
+    number: signal.Signals, experiment: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "r.csv"
     with ScriptedServer(quick(rate=40.0, slots=2)) as server:
         command = RunCommand(experiment, "--attach", server.url, "--out", out)
         wait_until(lambda: out.exists() and len(rows_of(out)) >= 2, "two rows are there")
-        command.process.send_signal(signal.SIGINT)
+        command.process.send_signal(number)
         code, error = command.end()
         kept = rows_of(out)
         assert code == 130
