@@ -52,6 +52,9 @@ class ExportForm(Form[Path | None]):
 
     async def action_write(self) -> None:
         path = self._path
+        if not path.parent.is_dir():
+            self._complain(f"there is no folder {tilde(path.parent)}")
+            return
         try:
             table = ResultTable(path, self._results.columns)
             there = await asyncio.to_thread(table.rows)

@@ -46,20 +46,20 @@ class Exporting(Desk):
 
         name = time.strftime(f"{what}-%Y%m%d-%H%M%S.{ending}")
 
-        def export(answer: str | None) -> None:
-            if answer and answer.strip():
-                path = Path(answer.strip()).expanduser()
-                self.run_worker(self._export(path, text), exit_on_error=False)
+        async def export(answer: str) -> str:
+            typed = answer.strip()
+            return await self._export(Path(typed).expanduser(), text) if typed else ""
 
         title = f"export {what} to .md, .csv or .jsonl"
-        self.app.push_screen(Ask(title, tilde(Path.cwd() / name)), export)
+        self.app.push_screen(Ask(title, tilde(Path.cwd() / name), attempt=export))
 
-    async def _export(self, path: Path, text: Callable[[str], str]) -> None:
+    async def _export(self, path: Path, text: Callable[[str], str]) -> str:
+        """Returns why it could not be written, or ""."""
         from dspark_tui.storage.export import ExportError, write
 
         try:
             await asyncio.to_thread(write, path, text(path.suffix))
         except ExportError as error:
-            self.notify(str(error), severity="error", timeout=8, markup=False)
-        else:
-            self.notify(f"written to {tilde(path)}", timeout=5, markup=False)
+            return str(error)
+        self.notify(f"written to {tilde(path)}", timeout=5, markup=False)
+        return ""

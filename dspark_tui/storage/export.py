@@ -16,9 +16,10 @@ from dspark_tui.conversation.request_record import ASKED_WITH, RequestRecord
 from dspark_tui.conversation.session import Conversation
 from dspark_tui.conversation.turns import Turn
 from dspark_tui.experiments.result_table import FORMATS, Row
-from dspark_tui.paths import write_atomically
+from dspark_tui.paths import tilde, write_atomically
 from dspark_tui.storage.workspace import every_turn
 from dspark_tui.text.foreign import encodable
+from dspark_tui.text.lightmark import Fence, fence_after
 
 if TYPE_CHECKING:
     from dspark_tui.conversation.run import Run
@@ -53,11 +54,13 @@ def requests_text(panes: Iterable[Conversation], runs: Iterable[Run], suffix: st
 
 
 def write(path: Path, text: str) -> None:
-    """Write the file and the folders it is in. Raises ExportError."""
+    """Write the file, into a folder that is there. Raises ExportError."""
     try:
+        if not path.parent.is_dir():  # a slip of the fingers makes no folder
+            raise ExportError(f"there is no folder {tilde(path.parent)}")
         write_atomically(path, encodable(text))
     except OSError as error:
-        raise ExportError(f"{path} can't be written: {error.strerror or error}") from None
+        raise ExportError(f"{tilde(path)} can't be written: {error.strerror or error}") from None
 
 
 def _table(suffix: str, columns: tuple[str, ...], rows: Iterable[Row]) -> str:
@@ -133,7 +136,7 @@ def _first(turn: Turn) -> RequestRecord | None:
 
 
 def _markdown(pane: Conversation) -> str:
-    """Prompts quoted, answers as the model wrote them, and what each was asked with."""
+    """Prompts quoted, answers as the models wrote them, and what each was asked with."""
     parts, said = [f"# Pane {pane.label}"], ""
     for turn in pane.turns:
         first = _first(turn)
@@ -143,10 +146,18 @@ def _markdown(pane: Conversation) -> str:
         if system != said:
             parts.append(f"System: {system or 'none any more'}")
             said = system
-        parts += ["> " + turn.prompt.replace("\n", "\n> "), turn.answer]
+        parts += ["> " + turn.prompt.replace("\n", "\n> "), _fenced(turn.answer)]
         if turn.requests:
             parts.append(f"*{turn.status}, {_figures(turn.requests[-1])}*")
     return "\n\n".join(part for part in parts if part)
+
+
+def _fenced(answer: str) -> str:
+    """The answer with its last code block closed, which else would swallow what follows."""
+    fence: Fence | None = None
+    for line in answer.split("\n"):
+        fence = fence_after(line, fence)
+    return answer if fence is None else f"{answer.rstrip()}\n{fence.sign}"
 
 
 def _figures(record: RequestRecord) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.screens.ask import Answer
 from tests.tui.conftest import OpenBench, Requests, panes, slow
+from tests.tui.sheets import shown
 
 
 async def test_an_edited_prompt_is_answered_beside_the_old_one(open_bench: OpenBench) -> None:
@@ -143,16 +144,36 @@ async def test_a_pane_is_exported_where_one_says_with_its_name(
         await bench.press("escape", "R", *"terse", "enter", "i")
         await bench.send("hello")
         await bench.until_idle()
-        path = tmp_path / "not" / "yet" / "there.md"
+        path = tmp_path / "there.md"
         await bench.press("escape", "w")
         bench.app.screen.query_one(Answer).value = str(path)
         await bench.press("enter")
         await bench.until(path.exists)
         assert path.read_text().startswith("# Pane 1 terse\n\n> hello\n")
-        await bench.press("w")
-        bench.app.screen.query_one(Answer).value = str(path / "below a file.csv")
+        assert bench.app.screen is bench.workbench
+
+
+async def test_a_file_that_cannot_be_written_leaves_its_name_to_be_mended(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    async with open_bench() as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        await bench.press("escape", "w")
+        answer = bench.app.screen.query_one(Answer)
+        answer.value = str(tmp_path / "there.pdf")
         await bench.press("enter")
-        await bench.until(lambda: any("can't be written" in n for n in bench.notices()))
+        await bench.until(lambda: "must end in one of" in shown(bench, "#problem"))
+        answer.value = str(tmp_path / "missing" / "there.md")
+        await bench.pilot.pause()
+        assert not shown(bench, "#problem")
+        await bench.press("enter")
+        await bench.until(lambda: shown(bench, "#problem").endswith("/missing"))
+        assert not list(tmp_path.glob("missing"))
+        answer.value = str(tmp_path / "there.md")
+        await bench.press("enter")
+        await bench.until(lambda: bench.app.screen is bench.workbench)
+        assert "> hello" in (tmp_path / "there.md").read_text()
 
 
 async def test_where_nothing_was_said_there_is_nothing_to_export(open_bench: OpenBench) -> None:

@@ -182,7 +182,7 @@ async def test_rating_what_is_unrated_goes_on_to_what_takes_its_place(
 async def test_an_export_holds_every_text_exactly_and_the_ratings(
     open_bench: OpenBench, here: Path, answered: Path, suffix: str
 ) -> None:
-    out = here / "new" / "deep" / f"out{suffix}"
+    out = here / f"out{suffix}"
     async with open_bench() as bench:
         await filled_grid(bench, answered)
         await bench.press("3", "w")
@@ -216,6 +216,9 @@ async def test_an_export_takes_what_is_shown_and_overwrites_only_when_told(
 
         await export("e.results.csv")
         await bench.until(lambda: "choose another file" in experiment.said("problem"))
+        await bench.press("escape")
+        await export("missing/some.csv")
+        await bench.until(lambda: experiment.said("problem").endswith("missing"))
         await bench.press("escape")
         await export("mine.csv")
         await bench.until(lambda: "is no table of results" in experiment.said("problem"))

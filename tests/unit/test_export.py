@@ -47,7 +47,7 @@ def rows(text: str, suffix: str) -> list[dict[str, object]]:
 def test_texts_come_back_exactly_with_their_pane_s_name(
     pane: Conversation, suffix: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "new" / "folders" / f"out{suffix}"
+    path = tmp_path / f"out{suffix}"
     write(path, messages_text([pane], suffix))
     found = rows(path.read_bytes().decode(), suffix)
     assert [row["text"] for row in found] == ["first", ODD, ODD, ODD, "edited", ""]
@@ -98,6 +98,16 @@ def test_markdown_says_with_what_each_answer_was_asked_for(pane: Conversation) -
     assert "> edited\n\nSystem: none any more\n\n> without\n\n*done, T1.5  m*" in text
 
 
+@pytest.mark.parametrize("sign", ["```", "~~~~"])
+def test_a_code_block_that_was_cut_off_ends_with_its_answer(pane: Conversation, sign: str) -> None:
+    whole, cut = f"```\na\n```\n\n{sign}\nb\n{sign}", f"so:\n\n{sign}python\nprint(1)"
+    for answer in (whole, cut):
+        pane.begin("go on").answer = answer
+    text = messages_text([pane], ".md")
+    assert f"> go on\n\n{whole}\n\n> go on\n\n{cut}\n{sign}\n" in text
+    assert cut in [row["text"] for row in rows(messages_text([pane], ".jsonl"), ".jsonl")]
+
+
 def test_requests_are_a_table_in_markdown_too(pane: Conversation) -> None:
     head, rule, *lines = requests_text([pane], [], ".md").splitlines()
     assert head.count("|") == rule.count("|") == lines[0].count("|")
@@ -109,5 +119,11 @@ def test_another_ending_and_an_impossible_place_are_one_line(
     with pytest.raises(ExportError, match=r"must end in one of \.csv, \.jsonl, \.md"):
         messages_text([pane], ".xlsx")
     (tmp_path / "file").touch()
-    with pytest.raises(ExportError, match="can't be written"):
+    with pytest.raises(ExportError, match=r"there is no folder .*/file$"):
         write(tmp_path / "file" / "out.md", "text")
+    with pytest.raises(ExportError, match=r"there is no folder .*/missing$"):
+        write(tmp_path / "missing" / "out.md", "text")
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / "folder.md").mkdir()
+    with pytest.raises(ExportError, match=r"folder\.md can't be written"):
+        write(tmp_path / "folder.md", "text")
