@@ -49,7 +49,12 @@ class MpiRun(Process):
     _told_to_end = False
 
     def ended(self, wait: float = 0) -> str | None:
-        return None if super().ended(wait) is None else f"ended with mpirun{_reason(self._said())}"
+        how = super().ended(wait)
+        if how is None:
+            return None
+        # Killed itself, it has told nobody, and the ranks don't know why they are alone.
+        killed = self._process.returncode < 0 and not self._told_to_end
+        return f"ended with mpirun{f', which {how}' if killed else _reason(self._said())}"
 
     def close(self, seconds: float) -> None:
         """Nothing: it ends after rank 0's process; before that, Open MPI would complain there."""

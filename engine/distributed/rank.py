@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -43,12 +46,21 @@ class Rank:
     def close(self, seconds: float) -> None:
         """It ends by itself now; where it does not in so many seconds, end it."""
         self._process.close(seconds)
+        if self.ended():
+            self._end_orphan()
 
     def kill(self) -> None:
         """End its process, here at once, elsewhere because its connection ends."""
         if self.channel is not None:
             self.channel.close()
         self._process.kill()
+        self._end_orphan()
+
+    def _end_orphan(self) -> None:
+        """What started it may be gone, and while it joins MPI it heeds no end of a connection."""
+        if self.hello and self.host.local:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.hello.pid, signal.SIGKILL)
 
 
 def one_by_one(hosts: Hosts, leader: tuple[str, int], token: bytes) -> Iterator[Rank]:

@@ -218,6 +218,9 @@ class Ranks:
             for rank in self._ranks:
                 if complaint := rank.vital.complaint(place, now, silence):
                     self._lose(rank, complaint)
+                # What started it may end alone; of a rank that ends itself the last words count.
+                elif rank.ended() and not self._news_of_loss.wait(BEAT_SECONDS):
+                    self._lose(rank, None)
             if self._running and now - self._moved > STANDSTILL_SECONDS:
                 self._lose(None, f"has moved for {STANDSTILL_SECONDS:.0f} s")
 

@@ -122,6 +122,12 @@ def answers(worker: RunningWorker, requests: int = REQUESTS) -> list[str]:
         return list(pool.map(ask, range(requests)))
 
 
+def children(process: int) -> list[int]:
+    """Of any of its threads."""
+    found = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for file in found for child in file.read_text().split()]
+
+
 @contextlib.contextmanager
 def serving(model: Path, hosts: Path, *more: str) -> Iterator[RunningWorker]:
     """Two ranks that are ready."""
@@ -217,8 +223,26 @@ def test_a_rank_that_dies_or_stops_is_named(
         assert refused.status_code == 503
         assert refused.json()["error"]["message"] == error
         wait_until(lambda: not runs(rank), "what is left of rank 1 is ended")
-        assert two.stop() == 0
+        assert two.stop() == 1, "whoever watches the process can tell"
     assert any(error in line for line in two.lines), "the person at the terminal is told"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+@pytest.mark.parametrize("hosts", [MPI_OVER_TCP], indirect=True, ids=["mpi"])
+def test_an_mpirun_that_is_killed_alone_takes_the_ranks_along(model: Path, hosts: Path) -> None:
+    with serving(model, hosts) as two:
+        rank = second_rank(two)
+        (mpirun,) = children(two.process.pid)
+        started = children(mpirun)
+        assert rank in started
+        with streaming(two) as frames:
+            os.kill(mpirun, signal.SIGKILL)
+        error = json.loads(frames[-1])["error"]["message"]
+        assert error.endswith("ended with mpirun, which ended by SIGKILL")
+        state = httpx.get(f"{two.url}/health", timeout=30)
+        assert (state.status_code, state.json()["error"]) == (503, error)
+        wait_until(lambda: not any(map(runs, started)), "neither rank 1 nor the stand-in is left")
+        assert two.stop() == 1
 
 
 @pytest.mark.parametrize("hosts", [RING, MPI], indirect=True, ids=["ring", "mpi"])

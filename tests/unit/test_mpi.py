@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +12,8 @@ import pytest
 
 from engine.distributed import mpi, token
 from engine.distributed.hosts import Backend, Hosts, RankHost
+from engine.distributed.messages import Hello
+from engine.distributed.rank import Rank
 from engine.models.errors import ModelError
 from tests.e2e.waiting import wait_until
 
@@ -98,6 +103,21 @@ def test_an_mpirun_that_does_not_listen_is_ended_all_the_same(tmp_path: Path) ->
     assert run.ended() is None
     run.close(0)
     assert run.ended(60) is not None
+
+
+def test_a_rank_whose_mpirun_was_killed_is_ended_all_the_same() -> None:
+    run = mpi.MpiRun("mpirun", ["sleep", "600"])
+    orphan = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    here, there = (Rank(RankHost(1, name, ()), run) for name in ("127.0.0.1", "studio.local"))
+    for rank in (here, there):
+        rank.hello = Hello(1, orphan.pid, (), "")
+    here.close(0)
+    os.kill(run._process.pid, signal.SIGKILL)
+    assert here.ended(60) == "ended with mpirun, which ended by SIGKILL"
+    there.kill()
+    assert orphan.poll() is None, "elsewhere its number means another process"
+    here.close(0)
+    assert orphan.wait(60) == -signal.SIGKILL
 
 
 @pytest.fixture
