@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from string import ascii_uppercase
 
@@ -14,6 +15,18 @@ def hide(session: Session, seed: int) -> None:
     Marks go: they would tell who is who.
     """
     Random(seed).shuffle(session.panes)
+    _give_letters(session)
+
+
+def hide_again(session: Session, numbers: Sequence[int]) -> None:
+    """Call the panes A, B, C in the order of these numbers, as they were called before; nothing if
+    they are not the panes' numbers."""
+    if sorted(numbers) == sorted(pane.number for pane in session.panes):
+        session.panes.sort(key=lambda pane: numbers.index(pane.number))
+        _give_letters(session)
+
+
+def _give_letters(session: Session) -> None:
     for letter, pane in zip(ascii_uppercase, session.panes, strict=False):
         pane.alias, pane.marked = letter, False
 

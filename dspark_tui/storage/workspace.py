@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from dspark_tui.comparison.blind import hidden, hide_again
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.conversation.pastes import Draft
 from dspark_tui.conversation.request_record import RequestRecord
@@ -42,6 +43,7 @@ def dump_view(session: Session, view: View) -> str:
             "active": session.active.number,
             "votes": [asdict(vote) for vote in session.votes],
             "drafts": {key: _dumped(draft) for key, draft in session.drafts.items()},
+            "blind": [pane.number for pane in session.panes] if hidden(session) else [],
             "layout": view.layout,
             "left_off": {pane.number: pane.left_off for pane in session.panes},
             "draft": _dumped(view.draft),
@@ -145,6 +147,8 @@ def _restore_rest(session: Session, document: dict[str, Any]) -> None:
     session.active = next((p for p in session.panes if p.number == active), session.panes[0])
     for pane in session.panes:
         pane.left_off = document.get("left_off", {}).get(str(pane.number))
+    with suppress(TypeError):
+        hide_again(session, document.get("blind", ()))
     for vote in document.get("votes", ()):
         with suppress(TypeError):
             vote["candidates"] = tuple(vote["candidates"])

@@ -226,6 +226,25 @@ async def test_blind_hides_who_is_who_until_a_vote(open_bench: OpenBench) -> Non
         assert bench.workbench.query_one(BatchPanel).display
 
 
+async def test_blind_outlives_the_program(open_bench: OpenBench) -> None:
+    async with open_bench(settings=SETTINGS) as bench:
+        await asked(bench)
+        await bench.press("b")
+        order = [pane.number for pane in bench.workbench.session.panes]
+        await bench.press("q")
+        await bench.until(lambda: bench.app._exit)
+    async with open_bench(settings=SETTINGS) as bench:
+        session = bench.workbench.session
+        assert [pane.number for pane in session.panes] == order
+        assert [pane.title for pane in session.panes] == ["A", "B", "C"]
+        places = [bench.pane(number).region.x for number in order]
+        assert places == sorted(places)
+        assert not bench.workbench.query_one(BatchPanel).display
+        await bench.press("escape", "v")
+        assert [pane.number for pane in session.panes] == [1, 2, 3]
+        assert session.votes[0].blind
+
+
 async def test_an_earlier_vote_does_not_tell_who_is_who(open_bench: OpenBench) -> None:
     async with open_bench(settings=SETTINGS) as bench:
         await asked(bench)

@@ -42,3 +42,11 @@ def test_drafts_that_were_kept_by_their_panes_numbers_come_back() -> None:
     session, _ = restored(Stored(WorkspaceRow(1, "", 0.0, view), panes))
     drafts = {key: draft.text for key, draft in session.drafts.items()}
     assert drafts == {str(2**60 + 2): "for two", "all": "for all"}
+
+
+@pytest.mark.parametrize("blind", [[1, 1], [1, 2, 3], ["2", "1"], [None, 2], 7, None])
+def test_a_blind_order_that_is_none_hides_nobody(blind: object) -> None:
+    panes = [PaneRow(number, 1, number, "{}", None) for number in (1, 2)]
+    view = json.dumps({"blind": blind})
+    session, _ = restored(Stored(WorkspaceRow(1, "", 0.0, view), panes))
+    assert [pane.title for pane in session.panes] == ["1", "2"]
