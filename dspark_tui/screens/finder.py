@@ -79,11 +79,11 @@ class Finder(Form[Result | None], Generic[Found, Result]):
         at = self._list.highlighted
         return None if at is None or at >= len(self._found) else self._found[at]
 
-    def show(self, found: Sequence[Found], counted: str) -> None:
-        """List it, the first highlighted. counted: how many there are, for the border."""
+    def show(self, found: Sequence[Found], counted: str, at: int = 0) -> None:
+        """List it. counted: how many there are, for the border. at: which is highlighted."""
         self._found = found
         self._fill()
-        self._list.highlighted = 0 if found else None
+        self._list.highlighted = at if found else None
         self.query_one(".sheet").border_title = f"{self.SUBJECT}: {counted}"
 
     def on_resize(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from typing import ClassVar
@@ -46,29 +47,35 @@ class Sessions(Finder[Listed | Hit, Choice]):
         super().__init__()
         self._workspaces, self._journal = workspaces, journal
         self._words: list[str] = []
+        self._elsewhere: set[int] = set()  # open in other windows
 
     @property
     def _current(self) -> int:
         return self._journal.workspace.id
 
     def look_up(self, query: str) -> None:
-        self.run_worker(self._find(query), group="find", exclusive=True, exit_on_error=False)
+        self._look_up(query)
+
+    def _look_up(self, query: str, stay_on: int | None = None) -> None:
+        work = self._find(query, stay_on)
+        self.run_worker(work, group="find", exclusive=True, exit_on_error=False)
 
     def entry(self, found: Listed | Hit, width: int) -> Content:
         if isinstance(found, Hit):
             return _passage(found, self._words, width)
-        here = "open here" if found.id == self._current else _ago(time.time() - found.used)
         panes, turns = counted(found.panes, "pane"), counted(found.turns, "turn")
-        facts = f"  {panes:>7}  {turns:>9}  {here:>14}"
+        facts = f"  {panes:>7}  {turns:>9}  {self._last_used(found):>14}"
         name = Content(_name(found)).truncate(width - len(facts), ellipsis=True, pad=True)
         return Content.assemble(name.stylize("bold"), (facts, FAINT))
 
     def choose(self, found: Listed | Hit) -> None:
         match found:
             case Listed():
-                self.dismiss(Choice(found.id))
+                session, turn = found.id, None
             case Hit():
-                self.dismiss(Choice(found.workspace, found.turn))
+                session, turn = found.workspace, found.turn
+        if not self._refused(session):
+            self.dismiss(Choice(session, turn))
 
     def action_new(self) -> None:
         self.dismiss(Choice(None))
@@ -83,7 +90,7 @@ class Sessions(Finder[Listed | Hit, Choice]):
                 self._workspaces.rename(session.id, name.strip())
                 if session.id == self._current:
                     self._journal.rename(name.strip())
-                self.look_up(self.query_text)
+                self._look_up(self.query_text, stay_on=session.id)
 
         self.app.push_screen(Ask("name of the session", session.name), rename)
 
@@ -94,8 +101,7 @@ class Sessions(Finder[Listed | Hit, Choice]):
         if session.id == self._current:
             self.notify("this one is open: open another first", markup=False)
             return
-        if self._workspaces.in_use(session.id):
-            self.notify("another window has it open", markup=False)
+        if self._refused(session.id):
             return
 
         def delete(confirmed: bool | None) -> None:
@@ -107,8 +113,20 @@ class Sessions(Finder[Listed | Hit, Choice]):
         question = f"Delete {name} with its {counted(session.turns, 'turn')} for good?"
         self.app.push_screen(Confirm(question, "delete"), delete)
 
-    async def _find(self, query: str) -> None:
-        """List what has the words; without any, every session."""
+    def _refused(self, session: int) -> bool:
+        """Say so where another window has it, which nobody can open, nor delete, beside that."""
+        refused = session != self._current and self._workspaces.in_use(session)
+        if refused:
+            self.notify("another window has it open", markup=False)
+        return refused
+
+    def _last_used(self, session: Listed) -> str:
+        if session.id == self._current:
+            return "open here"
+        return "in use" if session.id in self._elsewhere else _ago(time.time() - session.used)
+
+    async def _find(self, query: str, stay_on: int | None) -> None:
+        """List what has the words; without any, every session. stay_on: the one to highlight."""
         saver = self._workspaces.saver
         try:
             sessions = await saver.ask(lambda store: store.listed())
@@ -118,8 +136,11 @@ class Sessions(Finder[Listed | Hit, Choice]):
             return
         self._words = words = query.casefold().split()
         named = [s for s in sessions if all(word in s.name.casefold() for word in words)]
+        in_use = self._workspaces.in_use
+        self._elsewhere = await asyncio.to_thread(lambda: {s.id for s in named if in_use(s.id)})
+        at = next((n for n, session in enumerate(named) if session.id == stay_on), 0)
         found = f"{len(named)} of {len(sessions)}   turns: {len(hits)}" if words else len(sessions)
-        self.show([*named, *hits], str(found))
+        self.show([*named, *hits], str(found), at)
 
 
 def _name(session: Listed) -> str:

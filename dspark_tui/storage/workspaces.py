@@ -121,8 +121,10 @@ class Workspaces:
 
     def in_use(self, id: int) -> bool:
         """Does some instance have it open?"""
+        lock = self._locks / str(id)
         try:
-            Lock(self._locks / str(id)).release()
+            if lock.exists():
+                Lock(lock).release()
         except BlockingIOError:
             return True
         except OSError:

@@ -97,6 +97,37 @@ async def test_a_session_is_renamed_and_another_deleted_for_good(
         assert bench.workbench.opened.journal.workspace.name == "kept"
 
 
+async def test_the_session_that_was_renamed_stays_the_chosen_one(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        for prompt in ("first", "second", "third"):
+            await say(bench, prompt)
+            await new_session(bench)
+        await bench.press("escape", "O")
+        await bench.until(lambda: len(listed(bench)) == 3)
+        await bench.press("down", "f2", *"chosen", "enter")
+        await bench.until(lambda: listed(bench) and listed(bench)[1].startswith("chosen "))
+        assert bench.app.screen.query_one(OptionList).highlighted == 1
+
+
+async def test_what_another_window_has_is_marked_and_refused_before_anything_is_stopped(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(1)) as one:
+        await say(one, "in the other window")
+        async with open_bench(calm(), settings=ENDLESS) as two:
+            await two.send("run on")
+            await two.until(lambda: two.turn(1).answer)
+            await two.press("escape", "O")
+            await two.until(lambda: len(listed(two)) == 2)
+            (other,) = (n for n in (0, 1) if "in the other window" in listed(two)[n])
+            assert listed(two)[other].rstrip().endswith("in use")
+            assert listed(two)[1 - other].rstrip().endswith("open here")
+            await two.press(*["down"] * other, "enter")
+            assert two.notices()[-1] == "another window has it open"
+            assert isinstance(two.app.screen, Sessions)
+            assert two.workbench.runs
+
+
 async def test_leaving_a_session_that_is_answering_asks_first(open_bench: OpenBench) -> None:
     async with open_bench(calm(), settings=ENDLESS) as bench:
         await bench.send("run on")
