@@ -20,6 +20,9 @@ from dspark_tui.paths import tilde
 from dspark_tui.plain import outcome
 from dspark_tui.text.foreign import drawable
 
+FRAMES = 4
+"""A second."""
+
 
 class RunReport:
     """Takes answers in. not_passed: rows that break an assertion, those of earlier runs included.
@@ -33,13 +36,14 @@ class RunReport:
         self.not_passed = sum(bool(broken_in(row)) for _, row in there)
         self.refused = 0
         self._there, self._tokens = len(there), 0
+        self._asked: set[int] = set()
         self._started: float | None = None
         self._ended = 0.0
         self._console = Console(stderr=True, highlight=False)
         columns = (MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
         self._bar = Progress(
             *columns, TimeElapsedColumn(), console=self._console, transient=True,
-            disable=not self._console.is_terminal,
+            disable=not self._console.is_terminal, refresh_per_second=FRAMES,
         )  # fmt: skip
         self._task = self._bar.add_task("", total=results.count, completed=self._there)
 
@@ -62,10 +66,12 @@ class RunReport:
         self._sum_up()
 
     def began(self, cell: Cell, answer: Answer) -> None:
-        """Only ends are news."""
+        self._asked.add(cell.number)  # again, where this is a further try
+        self._advance()
 
     def answered(self, cell: Cell, answer: Answer) -> None:
         """Raises ResultError."""
+        self._asked.discard(cell.number)
         row = self._results.add(cell, answer)
         self._there += 1
         self._tokens += answer.tokens or 0
@@ -79,6 +85,7 @@ class RunReport:
         self._advance()
 
     def failed(self, cell: Cell, error: ClientError) -> None:
+        self._asked.discard(cell.number)
         self.refused += 1
         self._say(f"cell {cell.number}, {cell.label}: {error}")
         self._advance()
@@ -92,7 +99,8 @@ class RunReport:
         return f"{self._there} of {self._results.count}"
 
     def _advance(self) -> None:
-        news = [f"{self._aggregate.rate:.1f} tok/s"]
+        news = [f"{len(self._asked)} in flight"]
+        news += [f"{self._aggregate.rate:.1f} tok/s"] if self._tokens else []
         news += [f"{self.not_passed} fail"] if self.not_passed else []
         news += [f"{self.refused} refused"] if self.refused else []
         self._bar.update(self._task, completed=self._there, description=", ".join(news))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from dspark_tui import cli
@@ -301,6 +302,18 @@ class RunCommand:
         """Exit code and standard error."""
         _, error = self.process.communicate(timeout=DEADLINE)
         return self.process.returncode, error
+
+
+def test_a_terminal_shows_that_requests_run_before_the_first_has_ended(
+    experiment: Path, tmp_path: Path
+) -> None:
+    words = ["-m", "dspark_tui", "run", str(experiment), "--out", str(tmp_path / "r.csv")]
+    with ScriptedServer(quick(rate=0.05)) as server:
+        words += ["--attach", server.url]
+        with pexpect.spawn(sys.executable, words, encoding="utf-8", timeout=DEADLINE) as terminal:
+            terminal.expect("0/12.* 5 in flight")
+            terminal.kill(signal.SIGINT)
+            terminal.expect("0 of 12 cells are in")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
