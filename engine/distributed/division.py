@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from engine.models.errors import ModelError
@@ -39,12 +40,15 @@ def choose(model: nn.Module, config: dict[str, Any], ranks: int, pipeline: bool)
     family = config["model_type"]
     tensors, layers = hasattr(model, "shard"), pipelined(model)
     if pipeline and not layers:
-        instead = "; it can be shared without --pipeline" if tensors else ""
+        instead = f"; without --pipeline {_fitting(config)}" if tensors else ""
         raise ModelError(f"mlx-lm makes no pipeline of {family}{instead}")
     if tensors and not pipeline:
         if odd := _indivisible(config, ranks):
-            instead = "; --pipeline gives each rank whole layers instead" if layers else ""
-            raise ModelError(f"{ranks} ranks can't share this {family}: {odd}{instead}")
+            whole = layers and ranks <= len(model.model.layers)
+            instead = ", and --pipeline gives each rank whole layers instead" if whole else ""
+            raise ModelError(
+                f"{ranks} ranks can't share this {family}: {odd}; {_fitting(config)}{instead}"
+            )
         return Division.TENSOR
     if not layers:
         raise ModelError(f"{family} can't be shared by ranks: mlx-lm divides it in no way")
@@ -59,12 +63,27 @@ def pipelined(model: nn.Module) -> bool:
 
 def _indivisible(config: dict[str, Any], ranks: int) -> str:
     """What can't be cut into so many equal parts; "" if all can."""
-    sizes = {**config, **(config.get("text_config") or {})}
-    for key, what in DIVIDED.items():
-        count = sizes.get(key)
-        if isinstance(count, int) and count % ranks:
+    for what, count in _counts(config):
+        if count % ranks:
             return f"its {count} {what} are not divisible by {ranks}"
     return ""
+
+
+def _fitting(config: dict[str, Any]) -> str:
+    """The numbers of ranks of which each would have an equal part of everything."""
+    common = gcd(*(count for _, count in _counts(config)))
+    numbers = [str(ranks) for ranks in range(2, common + 1) if common % ranks == 0]
+    if not numbers:
+        return "no number of ranks would do"
+    *most, last = numbers
+    return f"{', '.join(most)} or {last} ranks would do" if most else f"{last} ranks would do"
+
+
+def _counts(config: dict[str, Any]) -> list[tuple[str, int]]:
+    """What is divided, and how many there are of it."""
+    sizes = {**config, **(config.get("text_config") or {})}
+    found = [(what, sizes.get(key)) for key, what in DIVIDED.items()]
+    return [(what, count) for what, count in found if isinstance(count, int)]
 
 
 def of_layers(settings: EngineSettings, layers: int) -> EngineSettings:

@@ -25,8 +25,8 @@ from engine.server.report import Reporter
 log = logging.getLogger(__name__)
 
 FAILED, REFUSED = 1, 3
-"""Exit codes: the model could not load or the engine can't answer any more; `--strict`, and something
-asked for can't be done."""
+"""Exit codes: the model could not load, or the engine can't answer any more; `--strict`, and
+something asked for can't be done."""
 
 GRACE_SECONDS = 1
 """How long open connections may take to read their last frames."""
@@ -81,7 +81,7 @@ class Host(uvicorn.Server):
     def serve_until_stopped(self, bound: socket) -> int:
         """The process's exit code: 0 after a signal or the parent's end, FAILED or REFUSED.
 
-        Where the engine had failed or was stuck by then it is FAILED, so that a supervisor can tell.
+        FAILED also where the engine had failed or was stuck by then: a supervisor can tell.
         """
         asyncio.run(self.serve([bound]))
         self._closing.join(CLOSE_SECONDS)
