@@ -226,7 +226,7 @@ def blas(device: Device) -> Check:
 
 
 def last_run(folder: Path) -> Iterator[Check]:
-    """What each option really did in the engine's latest run."""
+    """What each option really did in the engine's latest run; those that did as asked together."""
     from engine.server import last_run
 
     state = last_run.load(folder)
@@ -236,8 +236,14 @@ def last_run(folder: Path) -> Iterator[Check]:
     when = datetime.fromtimestamp(state.wall).strftime("%Y-%m-%d %H:%M:%S")
     yield Check("last run", Level.OK, f"{when}, {state.model.id if state.model else 'no model'}")
     yield _slots(state)
+    as_asked = []
     for capability in state.capabilities:
-        yield _capability(capability)
+        if capability.refused or capability.effective != capability.requested:
+            yield _capability(capability)
+        else:
+            as_asked.append(f"{capability.feature} {capability.effective}")
+    if as_asked:
+        yield Check("last run", Level.OK, f"as asked: {', '.join(as_asked)}")
 
 
 def _slots(state: Snapshot) -> Check:

@@ -185,13 +185,16 @@ def test_the_last_run_shows_what_each_option_really_did(tmp_path: Path) -> None:
     )
     precision = Capability(1.0, "precision", "auto", "fp32", "it fits")
     drafts = Capability(1.0, "speculate", "ngram", "off", "no drafter for this model", refused=True)
-    state = replace(snapshot(), requests=requests, capabilities=(precision, drafts))
-    last_run.save(state, tmp_path)
-    run, slots, plain, refused = checks.last_run(tmp_path)
+    ranks = Capability(1.0, "distributed", "off", "off", "not asked for")
+    cache = Capability(1.0, "prefix-cache", "on", "on", "it is")
+    told = (precision, ranks, drafts, cache)
+    last_run.save(replace(snapshot(), requests=requests, capabilities=told), tmp_path)
+    run, slots, plain, refused, others = checks.last_run(tmp_path)
     assert "smollm2-135m" in run.text
     assert slots.text == "max-batch: 8 slots; up to 3 rows shared a step in its latest 4 requests"
     assert plain.text == "precision: asked for auto, got fp32 (it fits)"
     assert (plain.level, refused.level) == (Level.OK, Level.WARNING)
+    assert others.text == "as asked: distributed off, prefix-cache on"
 
 
 @pytest.mark.parametrize(
