@@ -97,8 +97,8 @@ class ConsoleReporter:
 
     def stopped(self) -> None:
         """It was told to stop, and has; below the ^C that a terminal shows."""
-        if self._console.is_terminal:
-            self._console.print("\nstopped", style="dim")
+        above = "\n" if self._console.is_terminal else ""
+        self._console.print(f"{above}stopped", style="dim")
 
     def _fact(self, name: str, fact: Text) -> None:
         """Long ones hang below their beginning on a terminal, and are one line elsewhere."""

@@ -33,6 +33,7 @@ def test_it_says_where_and_how_it_serves_and_stops_on_ctrl_c(tmp_path: Path) -> 
         assert facts["precision"][0] == "fp32"
         assert httpx.get(f"{url}/models").json()["data"][0]["id"] == "tiny"
         assert serve.stop(signal.SIGINT) == 0
+    assert serve.lines[-1] == "stopped\n"
 
 
 def test_strict_ends_with_a_line_where_otherwise_there_is_a_warning(
@@ -97,11 +98,12 @@ def test_facts_are_no_wider_than_they_have_to_be(terminal: bool) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_stop_that_was_asked_for_is_confirmed_on_a_terminal(terminal: bool) -> None:
+def test_a_stop_that_was_asked_for_is_confirmed(terminal: bool) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, no_color=True)
     ConsoleReporter(console).stopped()
-    assert ("\nstopped" in Text.from_ansi(out.getvalue()).plain) is terminal
+    text = Text.from_ansi(out.getvalue()).plain
+    assert text.rstrip("\n") == ("\nstopped" if terminal else "stopped")
 
 
 def test_amounts() -> None:
