@@ -65,6 +65,10 @@ class ShardLoader:
     def ranks(self) -> int:
         return len(self._ranks.hosts)
 
+    @property
+    def memories(self) -> int:
+        return self._ranks.hosts.memories
+
     def __call__(self, report: Report) -> LoadedModel:
         from engine.distributed.group import require
         from engine.models.load import load
@@ -88,6 +92,7 @@ class ShardLoader:
         named = self._ref.kind is not catalog.Kind.EMBEDDED
         job = Job(
             ranks=self.ranks,
+            memories=self.memories,
             division=division,
             model=str(self._ref.path or self._ref.name) if named else None,
             digest=self._digest,
@@ -181,8 +186,12 @@ class DistributedEngine(Engine):
         from engine.memory import KEPT_SHARE
 
         asked, layers = self._settings, self._shards.layers
+        hosts = self._ranks.hosts
         free = [device.free_bytes(), *(r.free_bytes for r in self._ranks.replies(Loaded))]
-        budgets = [asked.kv_budget or size // 2 for size in free]
+        budgets = [
+            asked.kv_budget or size // 2 // hosts.beside(host)
+            for host, size in zip(hosts.ranks, free, strict=True)
+        ]
         budget = min(size // count for size, count in zip(budgets, layers, strict=True))
         kept = asked.prefix_cache
         return replace(

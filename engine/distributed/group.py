@@ -78,6 +78,7 @@ class Share:
 
     def __init__(self, rank: int, job: Job, ready: Callable[[], object]) -> None:
         self.ranks = job.ranks
+        self.memories = job.memories
         self.layers = [1] * job.ranks
         self.rank = rank
         self._job = job

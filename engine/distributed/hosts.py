@@ -77,6 +77,21 @@ class Hosts:
         others = [other.name for other in self.ranks[: host.rank]]
         return others.count(host.name) if self.backend is Backend.NCCL else 0
 
+    def beside(self, host: RankHost) -> int:
+        """How many ranks take their memory where this one does, itself among them."""
+        return [self._memory(other) for other in self.ranks].count(self._memory(host))
+
+    @property
+    def memories(self) -> int:
+        """How many separate memories the ranks have."""
+        return len({self._memory(host) for host in self.ranks})
+
+    def _memory(self, host: RankHost) -> str | int:
+        """Its machine's name, or with NCCL what stands for a GPU of its own."""
+        if self.backend is Backend.NCCL:
+            return host.rank
+        return self.ranks[0].name if host.local else host.name  # rank 0's machine is this one
+
     @classmethod
     def read(cls, path: Path) -> Hosts:
         """Raises HostsError."""

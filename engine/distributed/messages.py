@@ -29,11 +29,12 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to load and how to find the others. ranks: how many. model: as on the command line.
-    digest: of its config.json. precision: the one rank 0 chose. environment, files: variables for
-    MLX, and variables that name a file of this content."""
+    """What to load and how to find the others. ranks, memories: how many. model: as on the command
+    line. digest: of its config.json. precision: the one rank 0 chose. environment, files: variables
+    for MLX, and variables that name a file of this content."""
 
     ranks: int
+    memories: int
     division: Division
     model: str | None
     digest: str

@@ -82,10 +82,10 @@ class Precision:
 
 
 class Sharding(Protocol):
-    """Divides a model among `ranks` processes."""
+    """Divides a model among processes. memories: how many separate ones hold it."""
 
     @property
-    def ranks(self) -> int: ...
+    def memories(self) -> int: ...
 
     def apply(self, model: nn.Module, config: dict[str, Any], precision: str) -> None:
         """Leave this rank's share of the weights, which are still on disk. precision: the one
@@ -113,7 +113,7 @@ def load(
     progress(Progress("load", f"{name}: tokenizer"))
     tokenizer = Tokenizer.load(path, config)
     model, config = _build(path)
-    chosen = _choose(model, precision, sharding.ranks if sharding else 1)
+    chosen = _choose(model, precision, sharding.memories if sharding else 1)
     if chosen.dtype is not None:
         _convert(model, chosen.dtype)
     parameters = get_total_parameters(model)
@@ -197,10 +197,10 @@ def _build(path: Path) -> tuple[nn.Module, dict[str, Any]]:
     return model, config
 
 
-def _choose(model: nn.Module, requested: str, ranks: int) -> Precision:
-    """The rule: on a CPU fp32 while it fits, elsewhere as stored; a request overrides it. Ranks
-    are taken to be equal machines."""
-    stored, available = _weight_bytes(model), device.free_bytes() * ranks
+def _choose(model: nn.Module, requested: str, memories: int) -> Precision:
+    """The rule: on a CPU fp32 while it fits, elsewhere as stored; a request overrides it. All
+    memories are taken to be equal."""
+    stored, available = _weight_bytes(model), device.free_bytes() * memories
     if requested == "auto":
         precision = _automatic(model, stored, available)
     elif requested == "stored":

@@ -57,6 +57,26 @@ def test_over_nccl_ranks_on_one_machine_have_a_gpu_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "beside", "memories"),
+    [
+        (["127.0.0.1", "localhost", "::1"], [3, 3, 3], 1),
+        (["studio-1", "studio-1", "studio-2"], [2, 2, 1], 2),
+        (["studio-1", "127.0.0.1", "studio-2", "studio-2"], [2, 2, 2, 2], 2),
+        (["127.0.0.1", "localhost", "studio-2"], [2, 2, 1], 2),
+    ],
+)
+def test_ranks_on_one_machine_share_its_memory(
+    tmp_path: Path, names: list[str], beside: list[int], memories: int
+) -> None:
+    entries = [{"ssh": name, "ips": ["127.0.0.1"]} for name in names]
+    hosts = Hosts.read(written(tmp_path, entries))
+    assert [hosts.beside(host) for host in hosts.ranks] == beside
+    assert hosts.memories == memories
+    gpus = Hosts.read(written(tmp_path, {"backend": "nccl", "hosts": entries}))
+    assert [gpus.beside(host) for host in gpus.ranks] == [1] * len(names), "each has a GPU"
+
+
+@pytest.mark.parametrize(
     ("content", "told"),
     [
         ([], "two ranks or more, and it names 0"),
