@@ -128,7 +128,8 @@ def _plan(args: argparse.Namespace) -> Plan:
     )
     if plan.widths == (1,):
         raise ValueError(
-            "--n 1 compares nothing: a request alone is measured anyway, give 2 or more"
+            f"--n takes whole numbers from 1 to {WIDEST}, 2 or more among them, not {args.n!r}: "
+            "a request alone is measured anyway"
         )
     if plan.tokens < ENOUGH_TOKENS and not args.flips:
         raise ValueError(
