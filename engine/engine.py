@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from engine.bus import Clock, EventBus, Subscription
-from engine.events import EngineStatus, Progress, Queued, Snapshot, Status, Warning
+from engine.events import EngineStatus, Paused, Progress, Queued, Snapshot, Status, Warning
 from engine.models.errors import one_line
 from engine.types import (
     EngineSettings,
@@ -105,9 +105,13 @@ class Engine:
     def pause(self, paused: bool) -> None:
         """Hold admissions, or go on with them. Running requests go on; new ones wait in the queue.
 
-        Raises EngineUnavailableError where nothing can run anyway.
+        Requests submitted from now on find it so, whatever the engine is busy with. Raises
+        EngineUnavailableError where nothing can run anyway.
         """
-        self._inbox.put(partial(self._available().pause, paused))
+        with self._lock:  # what is told last is what is done last
+            self._inbox.put(partial(self._available().pause, paused))
+            if paused is not self.snapshot().paused:
+                self._bus.publish(Paused(self._clock.now(), paused))
 
     def subscribe(self, notify: Callable[[], None]) -> Subscription:
         return self._bus.subscribe(notify)

@@ -20,7 +20,6 @@ from engine.events import (
     Event,
     Finished,
     FirstToken,
-    Paused,
     Phase,
     Preempted,
     Prefill,
@@ -135,9 +134,7 @@ class Loop:
 
     def pause(self, paused: bool) -> None:
         """Hold admissions, or go on with them."""
-        if paused is not self._scheduler.paused:
-            self._scheduler.paused = paused
-            self._publish(Paused(self._clock.now(), paused))
+        self._scheduler.paused = paused
 
     def turn(self) -> None:
         """One round."""

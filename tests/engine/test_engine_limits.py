@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from functools import partial
 
 import mlx.core as mx
 import pytest
@@ -121,6 +123,23 @@ def test_a_pause_holds_newcomers_and_leaves_the_running_alone(harness: Harness) 
     assert not harness.engine.snapshot().paused
 
 
+def test_a_pause_is_told_at_once_however_busy_the_engine_is(harness: Harness) -> None:
+    busy = threading.Event()
+    harness.engine._inbox.put(partial(_wait_for, busy))
+    harness.engine.pause(True)
+    assert harness.engine.snapshot().paused
+    harness.engine.pause(False)
+    assert not harness.engine.snapshot().paused
+    harness.engine.pause(True)
+    held = harness.ask(max_tokens=4)
+    busy.set()
+    harness.wait_until(lambda: harness.engine._inbox.empty())
+    assert not harness.of(Admitted)
+    assert [e.paused for e in harness.of(Paused) if isinstance(e, Paused)] == [True, False, True]
+    harness.engine.pause(False)
+    held.wait()
+
+
 def test_a_paused_engine_sleeps(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.engine.pause(True)
     harness.wait_until(lambda: harness.of(Paused))
@@ -129,7 +148,7 @@ def test_a_paused_engine_sleeps(harness: Harness, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Loop, "turn", lambda self: (turns.append(None), turn(self))[1])
     client = harness.ask(max_tokens=4)
     time.sleep(0.2)
-    assert len(turns) <= 1
+    assert len(turns) <= 2, "one for each thing that came in"
     harness.engine.pause(False)
     client.wait()
 
@@ -179,3 +198,7 @@ def test_an_idle_engine_sleeps(start: Start, monkeypatch: pytest.MonkeyPatch) ->
     assert before >= 5
     time.sleep(0.2)
     assert len(turns) <= before + 1
+
+
+def _wait_for(event: threading.Event) -> None:
+    assert event.wait(60)
