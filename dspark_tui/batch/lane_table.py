@@ -17,6 +17,8 @@ from engine.events import Load, Phase
 ROOMY = 8
 """Rows from which the panel has room for more than lanes."""
 LEGEND = 12
+FOREIGN = "*"
+"""Before the label of a request that another client of the engine sent."""
 ENDS = {"done": "done", "length": "token limit", "stopped": "stopped", "failed": "failed"}
 LEGEND_NAMES = {
     "queued": "queued",
@@ -82,10 +84,13 @@ class LaneTable:
         )
 
     def _title(self, name: Column) -> str:
-        """The first column's, with how many lanes there is no room for."""
-        more = f"+{self.hidden} more"
-        full = f"{name.title} {more}"
-        return name.title if not self.hidden else full if len(full) < name.width else more
+        """The first column's, with whose lanes there are and how many have no room."""
+        notes = [f"{FOREIGN} not ours"] if any(lane.foreign for lane in self.lanes) else []
+        notes += [f"+{self.hidden} more"] if self.hidden else []
+        parts = [name.title, *notes]
+        while len(" ".join(parts)) >= name.width:
+            del parts[0]
+        return " ".join(parts)
 
     def _lane(self, lane: Lane) -> Row:
         cells = lane_cells(lane, self.axis, self.now)
@@ -186,7 +191,8 @@ def _columns(width: int, glyphs: Glyphs, picked: str) -> tuple[list[Column], lis
 
 def _name(lane: Lane, width: int, picked: str) -> Part:
     style = "picked" if lane.id == picked else "text"
-    return Part(cut(f"r{lane.number:<2} {lane.label}", width - 1, "") + " ", style)
+    sign = FOREIGN if lane.foreign else " "
+    return Part(cut(f"r{lane.number:<2}{sign}{lane.label}", width - 1, "") + " ", style)
 
 
 def _end(lane: Lane, glyphs: Glyphs) -> Part:

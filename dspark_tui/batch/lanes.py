@@ -33,13 +33,15 @@ class Span(Struct, frozen=True):
 class Lane(Struct, frozen=True):
     """One request on the time axis. number: 1, 2, … in order of submission.
 
-    by_stopwatch: timed from outside, so it isn't known when it was admitted.
+    by_stopwatch: timed from outside, so it isn't known when it was admitted. foreign: sent by
+    another client of the same engine.
     """
 
     number: int
     request: RequestState
     stalls: tuple[Span, ...] = ()
     by_stopwatch: bool = False
+    foreign: bool = False
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ current burst, stalls, the running width over time, and one line for each thing 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Set
 from statistics import median
 
 from msgspec import Struct, field
@@ -90,9 +91,12 @@ class LiveState:
     solo: the quickest request that ran all alone on this engine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Set[str] | None = None) -> None:
+        """ours: ids of the requests sent from here, while whoever sends them adds to it; None where
+        nobody is to be told apart, as in a recording."""
         self.engine = EngineState()
         self.version = 0
+        self.ours = ours
         self.burst: Burst | None = None
         self.solo: Solo | None = None
         self.widths = WidthHistory()
@@ -186,7 +190,8 @@ class LiveState:
 
     def _lane(self, request: RequestState) -> Lane:
         track = self._tracks[request.request]
-        return Lane(track.number, request, tuple(track.stalls), self.by_stopwatch)
+        ours = self.ours is None or self.by_stopwatch or request.request in self.ours
+        return Lane(track.number, request, tuple(track.stalls), self.by_stopwatch, not ours)
 
     def _notice(self, time: float, text: str, *requests: str) -> None:
         """Put a notice first; one that says the same of another request joins the latest."""

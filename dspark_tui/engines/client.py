@@ -67,7 +67,8 @@ class EngineClient:
     """One server. Close it with `aclose`.
 
     model: what requests name; None until `first_model` has asked. stopwatch: set it where the
-    server publishes no events, and it makes those of all chats from here.
+    server publishes no events, and it makes those of all chats from here. accepted: ids of the
+    requests it has sent, as the server calls them.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class EngineClient:
         self.address = address
         self.model = model
         self.stopwatch: Stopwatch | None = None
+        self.accepted = set[str]()
         self._counts_no_tokens = False
         self._turnstile = Turnstile()
         # Reading the certificates takes a twentieth of a second, and only TLS needs them.
@@ -132,7 +134,7 @@ class EngineClient:
     async def _chat(
         self, messages: list[Message], sampling: dict[str, Any], source: str
     ) -> AsyncGenerator[ChatUpdate, None]:
-        label = source.encode("ascii", "ignore").decode().strip()
+        label = "".join(sign for sign in source if sign.isprintable()).strip()
         body = {
             "messages": messages,
             "stream": True,
@@ -146,13 +148,14 @@ class EngineClient:
                 "POST",
                 "/v1/chat/completions",
                 json={"model": await self.first_model(), **body},
-                headers={"X-Dspark-Source": label},
+                headers={"X-Dspark-Source": label.encode()},
                 extensions=self._ordering(turn),
             ) as response,
         ):
             turn.leave()
             await _refuse_errors(response)
             if request_id := response.headers.get("X-Request-Id"):
+                self.accepted.add(request_id)
                 yield Accepted(request_id)
             async for update in updates(response):
                 yield update

@@ -55,7 +55,8 @@ class EngineLink:
     def __init__(self, place: Server | Command, name: str = "") -> None:
         """place: a running server, or the command that starts a worker."""
         self.name = name
-        self.live = LiveState()
+        self._ours = set[str]()
+        self.live = LiveState(self._ours)
         self.clock = EngineClock()
         self.ready = asyncio.Event()
         self.problem = ""
@@ -109,6 +110,7 @@ class EngineLink:
             self._client = client.EngineClient(
                 server.address, server.api_key, model=server.model, headers=server.headers
             )
+            self._client.accepted = self._ours
             self._follower = asyncio.create_task(self._watch(), name="events")
 
     def restart(self) -> None:

@@ -22,7 +22,7 @@ from dspark_tui.engines.engines import Engines
 from dspark_tui.engines.link import EngineLink
 from dspark_tui.engines.token_count import TokenCount
 from dspark_tui.paths import Paths
-from engine.events import Event, Snapshot, Status
+from engine.events import Event, Queued, Snapshot, Status
 from tests.tui.burst import NOW, START, STEP, Life
 from tests.tui.conftest import Bench
 
@@ -97,6 +97,7 @@ class StillLink(EngineLink):
     def __init__(self, name: str, events: Sequence[Event], client: Any) -> None:
         super().__init__(NOWHERE, name)
         self._events, self._client = events, client
+        self._ours |= {event.request for event in events if isinstance(event, Queued)}
 
     def now(self) -> float:
         return NOW

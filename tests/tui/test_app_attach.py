@@ -20,6 +20,15 @@ def labels(bench: Bench) -> list[str]:
     return [lane.label for lane in bench.link.live.lanes]
 
 
+def foreign(bench: Bench) -> list[str]:
+    return [lane.label for lane in bench.link.live.lanes if lane.foreign]
+
+
+def panel(bench: Bench) -> str:
+    panel = bench.workbench.panel
+    return "\n".join(panel.render_line(y).text for y in range(panel.size.height))
+
+
 async def test_two_workbenches_see_each_other_s_requests_and_pauses(
     open_bench: OpenBench, tmp_path: Path
 ) -> None:
@@ -36,6 +45,10 @@ async def test_two_workbenches_see_each_other_s_requests_and_pauses(
             await other.send("hello")
             for bench in (one, other):
                 await bench.until(lambda bench=bench: labels(bench) == ["1", "2", "1 other"])  # type: ignore[misc]
+            assert foreign(one) == ["1 other"]
+            assert foreign(other) == ["1", "2"]
+            await one.until(lambda: "r3 *1 other" in panel(one))
+            assert "* not ours" in panel(one)
             await other.press("escape", "P")
             await one.until(lambda: "paused" in status(one))
             await one.press("escape", "L", "down", "down", "x")

@@ -257,7 +257,7 @@ async def test_the_api_key_and_the_label_travel_as_headers(serve) -> None:  # ty
     async with serve(app) as url:
         client = EngineClient(Address.parse(url), api_key="secret")
         with pytest.raises(ClientError):
-            _ = [update async for update in client.chat(HELLO, {}, "2 日本 café")]
+            _ = [update async for update in client.chat(HELLO, {}, "2 日本 \ncafé")]
         await client.aclose()
     assert seen["authorization"] == "Bearer secret"
-    assert seen["x-dspark-source"] == "2  caf"
+    assert seen["x-dspark-source"].encode("latin-1").decode() == "2 日本 café"
