@@ -148,7 +148,7 @@ class EngineClient:
                 "POST",
                 "/v1/chat/completions",
                 json={"model": await self.first_model(), **body},
-                headers={"X-Dspark-Source": label.encode()},
+                headers={b"X-Dspark-Source": label.encode()},
                 extensions=self._ordering(turn),
             ) as response,
         ):
