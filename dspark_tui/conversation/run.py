@@ -25,6 +25,8 @@ CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields that make the last message the answer's beginning; servers that don't know them
 see it by the message's role, or answer anew."""
 
+ELSEWHERE = "another client of the engine stopped it"
+
 EVENTS_LOOKS, EVENTS_PERIOD = 25, 0.02
 """How often to look, and seconds between two looks, for the event of an answer's end."""
 
@@ -129,6 +131,8 @@ class Run:
                         cached_tokens=update.cached_tokens,
                     )
         stopped = self.reason == CANCELLED
+        if stopped:  # not by `stop`, which ends this task at once
+            self.turn.problem = ELSEWHERE
         self.turn.status = TurnStatus.STOPPED if stopped else TurnStatus.DONE
 
     def _sampling(self) -> dict[str, Any]:
@@ -222,10 +226,6 @@ class Run:
             share = 100 * state.prefilled // max(1, state.prompt_tokens)
             return f"reading the prompt {share}%"
         return self._figures()
-
-    def summary(self) -> str:
-        """The figures under a finished answer."""
-        return self.record().summary()
 
     def _figures(self) -> str:
         record = self.record()

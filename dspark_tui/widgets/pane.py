@@ -123,8 +123,11 @@ class Pane(Vertical, can_focus=True):
 
     def show(self) -> None:
         """Draw the conversation anew: it was stored, or another of its branches is shown now."""
-        self.set_class(bool(self.conversation.turns), "-spoken")
-        self._show_whole(self.conversation.turns)
+        turns = self.conversation.turns
+        self.set_class(bool(turns), "-spoken")
+        self._show_whole(turns)
+        if turns:
+            self._conclude(turns[-1], again=turns[-1].status is TurnStatus.INTERRUPTED)
 
     def begin(self, run: Run) -> None:
         """Show a prompt and open its answer, or open the one that is continued."""
@@ -160,8 +163,7 @@ class Pane(Vertical, can_focus=True):
 
     def _show_end(self, turn: Turn) -> None:
         """Close the answer and say how it ended."""
-        summary = turn.requests[-1].summary() if turn.requests else ""
-        self.transcript.end_answer(summary, ENDINGS.get(turn.status))
+        self.transcript.end_answer(_summary(turn), ENDINGS.get(turn.status))
         if turn.problem:
             self.transcript.note(turn.problem)
 
@@ -176,21 +178,27 @@ class Pane(Vertical, can_focus=True):
 
     def end(self, run: Run) -> None:
         """Close the answer and say how it ended."""
-        turn = run.turn
         self.remove_class("-busy")
-        self._show_end(turn)
-        if turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
-            self.add_class("-troubled")
-            if not run.refused:
-                self.transcript.note(self._remedy(turn))
-        elif run.reason == "length":
+        self._show_end(run.turn)
+        self._conclude(run.turn, again=not run.refused)
+
+    def _conclude(self, turn: Turn, *, again: bool) -> None:
+        """Say of the last turn what can be done about its end, and its figures in the border.
+
+        again: what went wrong may go well another time.
+        """
+        troubled = turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED)
+        self.set_class(troubled, "-troubled")
+        if troubled and again:
+            self.transcript.note(self._remedy(turn))
+        elif turn.status is TurnStatus.DONE and turn.cut_off:
             params = self._keymap.name("params", Context.COMPOSER)
             leave = self._keymap.name("leave", Context.COMPOSER)
             go_on = self._keymap.name("go_on", Context.PANES)
             self.transcript.note(
                 f"cut off at the token limit ({params} raises it; {leave}, {go_on} goes on)"
             )
-        self._show_state(self._ending(run))
+        self._show_state(self._ending(turn))
 
     def _remedy(self, turn: Turn) -> str:
         leave = self._keymap.name("leave", Context.COMPOSER)
@@ -218,14 +226,14 @@ class Pane(Vertical, can_focus=True):
         first = Content(" ".join(pending[0].split())).truncate(16, ellipsis=True)
         return f"queued: {first.plain}{more} ({stop} takes back)   "
 
-    def _ending(self, run: Run) -> str:
+    def _ending(self, turn: Turn) -> str:
         glyphs = self._glyphs
         mark = {
-            TurnStatus.DONE: glyphs.length if run.reason == "length" else glyphs.done,
+            TurnStatus.DONE: glyphs.length if turn.cut_off else glyphs.done,
             TurnStatus.STOPPED: glyphs.stopped,
-        }.get(run.turn.status, glyphs.failed)
-        ending = ENDINGS.get(run.turn.status, "done")
-        return "  ".join(part for part in (f"{mark} {ending}", run.summary()) if part)
+        }.get(turn.status, glyphs.failed)
+        ending, summary = ENDINGS.get(turn.status, "done"), _summary(turn)
+        return "  ".join(part for part in (f"{mark} {ending}", summary) if part)
 
     def _show_state(self, state: str) -> None:
         if state != self._state:
@@ -245,3 +253,8 @@ class Pane(Vertical, can_focus=True):
         while cell_len(words) > room and "  " in words:
             words = words.rpartition("  ")[0].rstrip()
         retitle_bottom(self, Content(words))
+
+
+def _summary(turn: Turn) -> str:
+    """The figures of its latest request."""
+    return turn.requests[-1].summary() if turn.requests else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.screens.ask import Answer
 from tests.tui.conftest import OpenBench, Requests, panes, slow
@@ -38,6 +39,19 @@ async def test_an_edited_prompt_is_answered_beside_the_old_one(open_bench: OpenB
         assert "teh question" in bench.shown(1)
         await bench.press("greater_than_sign")
         assert "the question" in bench.shown(1)
+
+
+async def test_the_border_has_the_figures_of_the_version_in_sight(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1, max_tokens=5)) as bench:
+        await bench.send("once")
+        await bench.until_idle()
+        bench.conversation(1).params = PaneParams(max_tokens=9)
+        await bench.press("escape", "r")
+        await bench.until_idle()
+        assert "9 tok" in str(bench.pane(1).border_subtitle)
+        await bench.press("less_than_sign")
+        assert "5 tok" in str(bench.pane(1).border_subtitle)
+        assert "cut off at the token limit" in bench.notes(1)
 
 
 async def test_an_edit_that_is_cleared_changes_nothing(open_bench: OpenBench) -> None:
