@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from engine.server.mended import TOO_DEEP
+from engine.server.wording import in_words
 from engine.types import ContextLengthError, EngineError, QueueFullError
 
 CLIENT_CLOSED = 499
@@ -68,7 +69,7 @@ class ApiError(HTTPException):
 
 
 def speaks_anthropic(path: str) -> bool:
-    return path.endswith(("/messages", "/messages/count_tokens"))
+    return "messages" in path.split("/")
 
 
 def refused(error: EngineError, param: str | None = None) -> ApiError:
@@ -136,7 +137,7 @@ def _invalid(error: RequestValidationError) -> ApiError:
     param = _path(first["loc"][1:])
     if not param:
         return ApiError(400, "Send a JSON object as the body, with Content-Type: application/json.")
-    return ApiError(400, f"{param}: {first['msg']}.", param=param, code="invalid_value")
+    return ApiError(400, f"{param}: {in_words(first)}.", param=param, code="invalid_value")
 
 
 def _path(location: Sequence[str | int]) -> str:

@@ -38,9 +38,10 @@ def _text(value: Any) -> Any:
 
 
 class Asked(BaseModel):
-    """A request's body. Unknown fields are accepted."""
+    """A request's body. Unknown fields are accepted, a known one of another type is not: "no" for
+    false would be read as true."""
 
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, strict=True)
 
     @model_validator(mode="before")
     @classmethod

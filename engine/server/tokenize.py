@@ -56,7 +56,7 @@ class TokenizeAnswer(BaseModel):
     token_strs: list[str] | None = None
 
 
-class DetokenizeRequest(BaseModel):
+class DetokenizeRequest(BaseModel, strict=True):
     tokens: list[Annotated[int, Field(ge=0)]]
 
 

@@ -20,7 +20,7 @@ def _as_stops(stop: Any) -> Any:
     return [text for text in stops if text != ""] if isinstance(stops, list) else stop
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(BaseModel, strict=True):
     include_usage: bool | None = None
 
 

@@ -81,7 +81,7 @@ class JsonObjectFormat(BaseModel):
     type: Literal["json_object"]
 
 
-class JsonSchema(BaseModel):
+class JsonSchema(BaseModel, strict=True):
     model_config = ConfigDict(populate_by_name=True)
 
     name: str | None = None

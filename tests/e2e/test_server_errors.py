@@ -66,6 +66,16 @@ def test_endless_nesting_is_invalid_json(http: httpx.Client) -> None:
         ({"messages": CHAT, "max_tokens": -1}, "max_tokens"),
         ({"messages": CHAT, "stop": [5]}, "stop[0]"),
         ({"messages": CHAT, "n": 0}, "n"),
+        ({"messages": CHAT, "stream": "yes"}, "stream"),
+        ({"messages": CHAT, "stream": 1}, "stream"),
+        (
+            {"messages": CHAT, "stream_options": {"include_usage": "no"}},
+            "stream_options.include_usage",
+        ),
+        ({"messages": CHAT, "max_tokens": "5"}, "max_tokens"),
+        ({"messages": CHAT, "max_tokens": True}, "max_tokens"),
+        ({"messages": CHAT, "temperature": "1"}, "temperature"),
+        ({"messages": CHAT, "logit_bias": {"1": "5"}}, "logit_bias.1"),
         ({"messages": CHAT, "top_logprobs": 3}, "top_logprobs"),
         ({"messages": CHAT, "logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"messages": CHAT, "logit_bias": {"100000000": 1}}, "logit_bias"),
@@ -80,6 +90,49 @@ def test_bad_input_names_its_field(http: httpx.Client, fields: Any, param: str) 
     assert error["param"] == param
     assert error["type"] == "invalid_request_error"
     assert http.post(URL, json={"messages": CHAT}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "message"),
+    [
+        (
+            "/v1/responses",
+            {"input": "x", "previous_response_id": "resp_1"},
+            "previous_response_id: can't be used here; leave it out.",
+        ),
+        ("/v1/responses", {"input": []}, "input: has too few entries: at least 1 needed."),
+        ("/v1/responses", {"input": "x", "background": True}, "background: has to be False."),
+        (
+            "/v1/responses",
+            {"input": [{"type": "image"}]},
+            "input[0]: the type 'image' can't be used here; there are 'message', ",
+        ),
+        (
+            "/v1/messages",
+            {"max_tokens": 3, "messages": [{"role": "user", "content": [{"type": "image"}]}]},
+            "messages[0].content[0]: the type 'image' can't be used here; there are 'text', ",
+        ),
+        ("/v1/messages", {"messages": CHAT}, "max_tokens: is missing."),
+        (URL, {"messages": CHAT, "max_tokens": "5"}, "max_tokens: has to be a whole number."),
+        (URL, {"messages": CHAT, "temperature": 9}, "temperature: has to be at most 2.0."),
+        ("/detokenize", {"tokens": ["7"]}, "tokens[0]: has to be a whole number."),
+    ],
+)
+def test_bad_input_is_refused_in_plain_words(
+    http: httpx.Client, path: str, fields: Any, message: str
+) -> None:
+    response = http.post(path, json=fields)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(message)
+
+
+def test_numbers_and_nulls_as_clients_write_them_are_welcome(http: httpx.Client) -> None:
+    fields = {"temperature": 1, "max_tokens": 4, "stop": None, "stream": None, "store": True}
+    for more in (fields, {"stream_options": {}, "logit_bias": {"7": 1}, "xtc_probability": 0}):
+        assert http.post(URL, json={"messages": CHAT, **more}).status_code == 200
+    stored = {"input": "x", "store": True, "previous_response_id": None}
+    response = http.post("/v1/responses", json=stored)
+    assert (response.status_code, response.json()["store"]) == (200, False)
 
 
 def test_a_template_error_is_the_clients(http: httpx.Client) -> None:
@@ -102,6 +155,9 @@ def test_a_long_prompt(http: httpx.Client) -> None:
 def test_unknown_places(http: httpx.Client) -> None:
     assert error_of(http.get("/v1/nothing"), 404)["code"] == "unknown_path"
     error_of(http.get(URL), 405)
+    batches = http.post("/v1/messages/batches", json={})
+    assert (batches.status_code, batches.json()["type"]) == (404, "error")
+    assert batches.json()["error"]["type"] == "not_found_error"
     assert error_of(http.get("/v1/models/other"), 404)["code"] == "model_not_found"
     assert error_of(http.post("/engine/cancel/none"), 404)["code"] == "unknown_request"
 
