@@ -108,11 +108,14 @@ class ChatText(TextRows):
         self._answering, self._splitter = False, Splitter()
 
     def last_answer(self) -> str:
-        """Source text of the answer to the latest prompt without its reasoning, "" if none."""
+        """Source text of the latest answer without its reasoning; "" while it is only that.
+
+        A prompt with no answer at all, which was stopped before one began, is passed over.
+        """
         for kind, lines in reversed(list(self._groups())):
             if kind is Kind.ANSWER:
                 return _source(lines)
-            if kind is Kind.USER:  # an earlier answer would be taken for this prompt's
+            if kind is Kind.THOUGHT:  # an earlier answer would be taken for this one's
                 break
         return ""
 

@@ -153,7 +153,7 @@ class Transcript(ScrollView):
         self._settle()
 
     def last_answer(self) -> str:
-        """Source text of the answer to the latest prompt without its reasoning, "" if none."""
+        """Source text of the latest answer without its reasoning, "" while it is only that."""
         return self._text.last_answer()
 
     def source_text(self) -> str:

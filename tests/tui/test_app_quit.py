@@ -10,6 +10,7 @@ from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.quitting import QUESTION
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, slow
 from tests.tui.experiments import Experimenter, write_experiment
+from tests.tui.golden import screen_text
 from tests.tui.sheets import shown
 
 
@@ -37,6 +38,18 @@ async def test_on_every_screen_it_is_asked_and_esc_goes_back_there(
         assert bench.app.screen is before
         await bench.press("ctrl+q", "ctrl+q")
         await bench.until(lambda: bench.app._exit)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (40, 20)])
+async def test_a_question_is_whole_however_narrow_the_screen_is(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(calm(), size=size) as bench:
+        question = "Pane 1 control is answering. Close it all the same?"
+        await bench.app.push_screen(Confirm(question, "close"))
+        await bench.pilot.pause()
+        words = screen_text(bench.pilot).translate({ord(border): " " for border in "│┃"})
+        assert question in " ".join(words.split())
 
 
 async def test_another_question_is_not_taken_for_this_one(open_bench: OpenBench) -> None:

@@ -526,6 +526,17 @@ async def test_an_earlier_answer_is_not_taken_for_that_of_the_latest_prompt() ->
         assert view.last_answer() == ""
 
 
+async def test_a_prompt_that_was_stopped_before_its_answer_began_hides_no_earlier_answer() -> None:
+    async with staged() as (view, _):
+        view.add_user("one")
+        answer(view, "1")
+        view.add_user("two")
+        view.begin_answer()
+        assert view.last_answer() == ""
+        view.end_answer(marked="stopped")
+        assert view.last_answer() == "1"
+
+
 async def test_reasoning_is_seen_while_it_is_written_and_kept_when_it_is_cut_off() -> None:
     async with staged() as (view, pilot):
         view.begin_answer()
