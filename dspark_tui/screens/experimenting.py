@@ -15,16 +15,19 @@ class Experimenting(Desk):
     """Keeps the experiment that was started last, so that one can go away while it runs."""
 
     trial: Trial | None = None
+    _drafted = ""
+    """What was in the composer when that was started."""
 
     @property
     def experiment_runs(self) -> bool:
         return self.trial is not None and self.trial.running
 
     def action_experiment(self) -> None:
-        if self.trial is None:
+        draft, trial = self.composer.prompt, self.trial
+        if trial is None or (trial.complete and draft.strip() and draft != self._drafted):
             self._set_up()
         else:
-            self._show(self.trial)
+            self._show(trial)
 
     def _set_up(self) -> None:
         from dspark_tui.screens.experiment import ExperimentForm
@@ -36,7 +39,7 @@ class Experimenting(Desk):
 
     def _start(self, trial: Trial | None) -> None:
         if trial is not None:
-            self.trial = trial
+            self.trial, self._drafted = trial, self.composer.prompt
             self._show(trial).action_run()
 
     def _show(self, trial: Trial) -> ExperimentGrid:

@@ -249,6 +249,22 @@ async def test_draft_and_caret_survive_and_the_experiment_goes_on_behind_the_wor
         assert isinstance(bench.app.screen, ExperimentForm)
 
 
+async def test_another_prompt_in_the_composer_is_another_experiment_once_the_last_is_complete(
+    open_bench: OpenBench, here: Path
+) -> None:
+    async with open_bench(fast()) as bench:
+        await bench.type("a river")
+        experiment = Experimenter(bench)
+        await experiment.start(results=here / "first.csv")
+        await bench.until(lambda: "complete" in experiment.said("heading"))
+        await bench.press("escape", "f5")
+        assert isinstance(bench.app.screen, ExperimentGrid)
+        await bench.press("escape")
+        await bench.type("a lake")
+        await bench.press("f5")
+        assert isinstance(bench.app.screen, ExperimentForm)
+
+
 async def test_quitting_asks_while_an_experiment_runs_and_it_follows_into_another_session(
     open_bench: OpenBench, here: Path
 ) -> None:
