@@ -53,6 +53,10 @@ async def test_two_workbenches_see_each_other_s_requests_and_pauses(
             await one.until(lambda: "paused" in status(one))
             await one.press("escape", "L", "down", "down", "x")
             await other.until(lambda: other.turn(1).status is TurnStatus.STOPPED)
+            await other.until(lambda: "another client" in other.notes(1))
+            await one.press("up", "x")
+            await one.until(lambda: one.turn(2).status is TurnStatus.STOPPED)
+            assert "another client" not in one.notes(2)
 
 
 async def test_a_server_that_is_killed_and_started_again_is_followed_from_its_snapshot(
