@@ -32,6 +32,7 @@ class Generation:
         self._updates: deque[tuple[int, Update]] = deque()
         self._bell = Doorbell()
         self._metrics: Metrics = http.app.state.metrics
+        self._counted = [0] * len(requests)  # tokens, by the metrics
         self._submit(requests)
         note(requests, engine, prompts=http.app.state.log_prompts)
         self._watcher = asyncio.create_task(self._cancel_on_disconnect(http))
@@ -63,7 +64,10 @@ class Generation:
 
     def _receive(self, index: int, update: Update) -> None:
         if isinstance(update, Finish):
-            self._metrics.ended(update)
+            self._metrics.ended(update, self._counted[index])
+        elif isinstance(update, Delta):
+            self._counted[index] += update.tokens
+            self._metrics.generated(update.tokens)
         self._updates.append((index, update))
         self._bell.ring()
 

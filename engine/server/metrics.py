@@ -22,7 +22,8 @@ REASONS = {FinishReason.CANCELLED: "abort"}
 
 
 class Metrics:
-    """Counts requests as they end; the engine's load is read off its state. Any thread."""
+    """Counts tokens as they come and requests as they end; the engine's load is read off its state.
+    Any thread."""
 
     def __init__(self) -> None:
         disable_created_metrics()
@@ -49,8 +50,8 @@ class Metrics:
             self._counter("llamacpp:prompt_tokens", "Prompt tokens of ended requests"),
         ]
         self._generated = [
-            self._counter("vllm:generation_tokens", "Tokens generated for ended requests"),
-            self._counter("llamacpp:tokens_predicted", "Tokens generated for ended requests"),
+            self._counter("vllm:generation_tokens", "Tokens generated"),
+            self._counter("llamacpp:tokens_predicted", "Tokens generated"),
         ]
         self._asked = self._counter("vllm:prefix_cache_queries", "Prompt tokens looked up")
         self._cached = self._counter("vllm:prefix_cache_hits", "Prompt tokens not read again")
@@ -66,13 +67,17 @@ class Metrics:
         self._first = self._histogram("vllm:time_to_first_token_seconds", "Time to first token")
         self._whole = self._histogram("vllm:e2e_request_latency_seconds", "Time to the end")
 
-    def ended(self, finish: Finish) -> None:
-        """Count a request."""
+    def generated(self, tokens: int) -> None:
+        """Count tokens of a request that runs."""
+        for counter in self._generated:
+            counter.inc(tokens)
+
+    def ended(self, finish: Finish, counted: int = 0) -> None:
+        """Count a request. counted: how many of its tokens were already."""
         usage, times = finish.usage, finish.timings
         for counter in self._prompt:
             counter.inc(usage.prompt_tokens)
-        for counter in self._generated:
-            counter.inc(usage.completion_tokens)
+        self.generated(max(usage.completion_tokens - counted, 0))
         self._asked.inc(usage.prompt_tokens)
         self._cached.inc(usage.cached_tokens)
         self._ended.labels(REASONS.get(finish.reason, str(finish.reason))).inc()

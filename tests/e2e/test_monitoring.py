@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dspark_tui.engines.remote import metrics_load, slots_load
 from engine.events import Admitted, Prefill
 from engine.server.metrics import Metrics
-from engine.types import Finish, FinishReason, KvUse, Timings, Usage
+from engine.types import Delta, Finish, FinishReason, KvUse, Timings, Usage
 from tests.e2e.conftest import ThreadedServer
 from tests.e2e.fake_engine import INFO, FakeEngine
 from tests.e2e.waiting import wait_until
@@ -102,6 +102,20 @@ def test_answers_of_the_server_are_counted(server: ThreadedServer) -> None:
     before = counted()
     httpx.post(f"{server.url}/v1/completions", json={"prompt": ["one", "two"]})
     assert counted() == before + 6
+
+
+def test_tokens_of_a_running_request_are_counted_as_they_come(
+    server: ThreadedServer, engine: FakeEngine, busy: str
+) -> None:
+    def counted() -> float:
+        families = text_string_to_metric_families(get(server, "/metrics").text)
+        return next(f.samples[0].value for f in families if f.name == "llamacpp:tokens_predicted")
+
+    before = counted()
+    engine._sinks[busy](Delta("one two", 2))
+    assert counted() == before + 2
+    engine.answer(busy)
+    assert counted() == before + 2 + 3, "none is counted twice when it ends"
 
 
 def test_props_name_the_model_its_slots_and_its_template(server: ThreadedServer) -> None:
