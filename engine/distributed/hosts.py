@@ -6,6 +6,7 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 from enum import StrEnum
+from json import JSONDecodeError
 from pathlib import Path
 from typing import NoReturn
 
@@ -112,6 +113,8 @@ class Hosts:
         return hosts
 
     def _problem(self) -> str:
+        if not self.ranks:
+            return 'it names no hosts; write a list of objects with "ssh" and "ips"'
         if len(self) < 2:
             return f"a model is shared by two ranks or more, and it names {len(self)}"
         for host in self.ranks:
@@ -132,7 +135,15 @@ def _reason(path: Path, error: Exception) -> str:
     if not path.is_file():
         return "there is no such file"
     cause = error.__cause__ or error  # the library's own message repeats the path
-    reason = f"it lacks {cause}" if isinstance(cause, KeyError) else str(cause)
+    match cause:
+        case JSONDecodeError():
+            return f"it is no valid JSON from line {cause.lineno}, column {cause.colno} on"
+        case KeyError():
+            reason = f"it lacks {cause}"
+        case TypeError():
+            reason = "a host is an object"
+        case _:
+            reason = str(cause)
     return f"it is not in mlx.launch's format: {' '.join(reason.split())}"
 
 

@@ -79,11 +79,13 @@ def test_ranks_on_one_machine_share_its_memory(
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([], "two ranks or more, and it names 0"),
         ({"hosts": 3}, "mlx.launch's format"),
         ([{"ips": ["127.0.0.1"]}, THERE], "lacks 'ssh'"),
         ({"hosts": [HERE, THERE], "envs": ["NO_VALUE"]}, "mlx.launch's format"),
         ([HERE], "two ranks or more, and it names 1"),
+        ("x", "it names no hosts"),
+        ([], "it names no hosts"),
+        ([5, 6], "a host is an object"),
         ({"backend": "any", "hosts": [HERE, THERE]}, '"any" can\'t be used; use ring'),
         ({"backend": "mpi", "hosts": [{"ssh": "a"}, THERE]}, 'rank 0 (a) needs "ips"'),
         ([HERE, {"ssh": "studio.local"}], 'rank 1 (studio.local) needs "ips"'),
@@ -100,6 +102,13 @@ def test_what_cannot_work_is_one_line(tmp_path: Path, content: Any, told: str) -
     assert line.startswith(f"can't use {path}: ")
     assert told in line
     assert "\n" not in line
+
+
+def test_what_is_no_json_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.json"
+    path.write_text("[\n{")
+    with pytest.raises(HostsError, match="it is no valid JSON from line 2, column 2 on"):
+        Hosts.read(path)
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
