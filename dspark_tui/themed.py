@@ -15,7 +15,7 @@ from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.message import Message
 from textual.notifications import SeverityLevel
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 from textual.widget import Widget
 
 from dspark_tui import textual_private
@@ -138,16 +138,20 @@ class ThemedApp(App[None]):
         super().notify(lines, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _wear(self, wanted: str) -> None:
-        """Load the theme to begin with; the others can wait until the first frame is out."""
-        if theme := theming.load_named(wanted, self._user_themes):
-            self.register_theme(theme)
-        if wanted not in self.available_themes:
+        """Load the theme to begin with; the others can wait until the first frame is out.
+
+        Textual's own have no roles of ours: they are only there in case none of ours can be had.
+        """
+        theme = theming.load_named(wanted, self._user_themes)
+        if theme is None:
             self._theme_notices.append(theming.unknown(wanted, self._user_themes))
-            self._wear(DEFAULT_THEME if wanted != DEFAULT_THEME else "textual-dark")
-        else:
-            self.theme = wanted
-            self.stylesheet.set_variables(self.get_css_variables())
-            self._styled = self.current_theme
+            theme = theming.load_named(DEFAULT_THEME) or BUILTIN_THEMES["textual-dark"]
+        self.register_theme(theme)
+        self.theme = theme.name
+        for name in BUILTIN_THEMES.keys() - {theme.name}:
+            self.unregister_theme(name)
+        self.stylesheet.set_variables(self.get_css_variables())
+        self._styled = self.current_theme
 
     def _begin_loading(self) -> None:
         self.run_worker(self._load_themes(), group="themes", exit_on_error=False)

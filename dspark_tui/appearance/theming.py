@@ -76,7 +76,7 @@ def load_themes(user_folder: Path | None = None) -> tuple[list[Theme], list[Them
 def unknown(name: str, user_folder: Path | None = None) -> str:
     """What to say of a name that no theme has; "" of any other."""
     names = [theme.name for theme in load_themes(user_folder)[0]]
-    if name in names or name in BUILTIN_THEMES:
+    if name in names:
         return ""
     near = get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"

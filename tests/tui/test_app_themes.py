@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
+from dspark_tui.appearance.theming import load_themes
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.paths import Paths
@@ -65,8 +66,21 @@ async def test_a_new_theme_can_be_chosen_at_once(open_bench: OpenBench, file: Pa
         await bench.until(lambda: drawn_in(bench, "#FFFFFF"))
 
 
+async def test_there_are_the_themes_that_are_named_elsewhere_and_no_others(
+    open_bench: OpenBench, file: Path
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        known = {theme.name for theme in load_themes(file.parent)[0]}
+        await bench.until(lambda: bench.app.available_themes.keys() == known)
+
+
 @pytest.mark.parametrize(
-    ("name", "words"), [("embre", "did you mean ember?"), ("???", "there are contrast, ember, ")]
+    ("name", "words"),
+    [
+        ("embre", "did you mean ember?"),
+        ("nord", "there is no theme"),
+        ("???", "there are contrast, ember, "),
+    ],
 )
 async def test_a_theme_there_is_not_is_said_with_what_there_is(
     open_bench: OpenBench, name: str, words: str
