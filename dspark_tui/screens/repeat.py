@@ -43,6 +43,7 @@ class Repeat(ModalScreen[None]):
         Binding("escape,ctrl+c,q", "leave"),
         Binding("plus,equals_sign,right", "times(1)"),
         Binding("minus,left", "times(-1)"),
+        *(Binding(str(digit), f"digit({digit})") for digit in range(10)),
         Binding("s", "same_seed"),
         Binding("enter", "start", priority=True),
         Binding("r", "again"),
@@ -60,6 +61,7 @@ class Repeat(ModalScreen[None]):
             asked = time.localtime(repeats.attempts[0].turn.created)
             self._asked = time.strftime("%d %b %H:%M", asked)
         self._times, self._same = USUAL, False
+        self._typed = 0  # the number so far
         self._shown: dict[int, Group] = {}  # by their places in the list
         self._reading: str | None = None
         self._drawn: tuple[int, int] | None = None
@@ -100,7 +102,7 @@ class Repeat(ModalScreen[None]):
         self._plan.update(f"asked {self._asked}" if self._asked else plan)
         sheet = self.query_one(".sheet")
         if not self._repeats.attempts:
-            self._state.update("Enter starts   - + how often   s which seeds")
+            self._state.update("Enter starts   - + or a number: how often   s which seeds")
             sheet.border_subtitle = "Esc leaves"
         elif self._repeats.running:
             sheet.border_subtitle = "Esc stops"
@@ -155,7 +157,15 @@ class Repeat(ModalScreen[None]):
 
     def action_times(self, step: int) -> None:
         if not self._repeats.attempts:
-            self._times = min(MOST, max(LEAST, self._times + step))
+            self._times, self._typed = min(MOST, max(LEAST, self._times + step)), 0
+            self._describe()
+
+    def action_digit(self, digit: int) -> None:
+        """One more digit of how often; a number that gets too large begins anew with it."""
+        if not self._repeats.attempts:
+            typed = self._typed * 10 + digit
+            self._typed = typed if typed <= MOST else digit
+            self._times = max(LEAST, self._typed)
             self._describe()
 
     def action_same_seed(self) -> None:

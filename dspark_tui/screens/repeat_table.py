@@ -27,7 +27,7 @@ def progress(repeats: Repeats) -> str:
     attempts = repeats.attempts
     parts = [f"{sum(attempt.whole for attempt in attempts)} of {len(attempts)} answered"]
     if failed := problems(attempts).total():
-        parts.append(f"{failed} not")
+        parts.append(f"{failed} stopped or failed")
     if (total := aggregate([attempt.record for attempt in attempts])) is not None:
         parts.append(
             f"{grouped(total.tokens)} tok / {total.seconds:.2f} s = {total.rate:.1f} tok/s"

@@ -56,6 +56,17 @@ async def test_repeats_go_out_as_one_batch_and_are_grouped_by_pane(
         assert not bench.conversation(1).turns
 
 
+async def test_digits_say_how_often(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.type("Say it again.")
+        await bench.press("escape", "K")
+        for key, times in (("1", 2), ("2", 12), ("7", 7), ("plus", 8), ("2", 2), ("5", 25)):
+            await bench.press(key)
+            assert shown(bench, "#plan").startswith(f"{times} times: ")
+        await bench.press("3", "enter", "9")
+        assert shown(bench, "#plan").startswith("3 times: ")
+
+
 async def test_esc_stops_repeats_and_says_how_many_have_no_answer(open_bench: OpenBench) -> None:
     async with open_bench(settings=panes(1)) as bench:
         await asked(bench)
@@ -67,7 +78,7 @@ async def test_esc_stops_repeats_and_says_how_many_have_no_answer(open_bench: Op
         await bench.press("escape")
         await bench.until(lambda: not bench.link.live.active)
         await bench.until(lambda: "Esc closes" in hint(bench))
-        await bench.until(lambda: "0 of 5 answered   5 not" in shown(bench, "#state"))
+        await bench.until(lambda: "0 of 5 answered   5 stopped or failed" in shown(bench, "#state"))
         assert listed(bench)[1].split() == ["5x", "stopped"]
         await bench.press("escape")
         assert bench.app.screen is bench.workbench
