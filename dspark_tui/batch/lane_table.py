@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 
 from msgspec import Struct
 
@@ -62,6 +62,7 @@ class LaneTable:
         used = sum(column.width for column in self.before + self.after)
         start = min((lane.request.queued for lane in self.lanes), default=0.0)
         self.axis = Axis.fit(start, self.now, width - used)
+        self.drawn = set[Cell]()  # the signs of the lanes drawn so far
 
     def rows(self) -> list[Row]:
         if not self.lanes:
@@ -94,6 +95,7 @@ class LaneTable:
 
     def _lane(self, lane: Lane) -> Row:
         cells = lane_cells(lane, self.axis, self.now)
+        self.drawn.update(cells)
         return (
             *(column.value(lane, self.now) for column in self.before),
             *_runs(cells, self.glyphs),
@@ -159,13 +161,16 @@ class LaneTable:
         return tuple(parts)
 
     def _legend(self) -> Row:
+        """What the signs mean; those in no lane are left out first where the room is short."""
         names = LEGEND_BY_STOPWATCH if self.state.by_stopwatch else LEGEND_NAMES
-        parts: list[Part] = []
-        for cell, name in names.items():
-            parts += [Part(getattr(self.glyphs, cell), cell), Part(f" {name}   ", "dim")]
-        while row_cells(parts) > self.width:
-            del parts[-2:]
-        return tuple(parts)
+        entries = {
+            cell: (Part(getattr(self.glyphs, cell), cell), Part(f" {name}   ", "dim"))
+            for cell, name in names.items()
+        }
+        unseen = [cell for cell in entries if cell not in self.drawn]
+        while sum(map(row_cells, entries.values())) > self.width:
+            del entries[unseen.pop() if unseen else next(reversed(entries))]
+        return tuple(chain.from_iterable(entries.values()))
 
 
 def _columns(width: int, glyphs: Glyphs, picked: str) -> tuple[list[Column], list[Column]]:

@@ -183,6 +183,20 @@ def test_lanes_there_is_no_room_for_are_counted(width: int, height: int, title: 
     assert drawn(state_of(burst()), width, 12)[0].startswith("request ")
 
 
+def test_a_legend_without_room_leaves_out_what_no_lane_shows() -> None:
+    events = [
+        snapshot(),
+        Queued(START, "a", "", 10, 100, 1),
+        Finished(START + 1, "a", FinishReason.CANCELLED, 0, 1.0),
+    ]
+    wide, narrow = (drawn(state_of(events), width, 13)[-1] for width in (196, 116))
+    assert "done" in wide
+    assert "failed" in wide
+    assert "queued" in narrow
+    assert "stopped" in narrow
+    assert "failed" not in narrow
+
+
 def test_what_others_send_cannot_break_the_columns() -> None:
     events: list[Event] = [snapshot(), Queued(START, "a", NASTY, 10, 100, 1)]
     events.append(Finished(START + 1, "a", FinishReason.ERROR, 0, 1.0, NASTY * 9))
