@@ -161,6 +161,10 @@ def chat_prompt(body: ChatRequest, tokenizer: ChatTokenizer) -> list[int]:
     refuse_unsupported(body)
     tools = _tools(body)
     turns = turns_of(body.messages, tokenizer.markup, tools)
+    if not any(message.content or message.tool_calls for message in body.messages):
+        # A template's own words would be answered.
+        text = "The messages are all empty."
+        raise ApiError(400, text, param="messages", code="missing_value")
     try:
         prompt = tokenizer.chat(
             turns,

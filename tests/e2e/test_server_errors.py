@@ -58,6 +58,8 @@ def test_endless_nesting_is_invalid_json(http: httpx.Client) -> None:
         ({}, "messages"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": ""}]}, "messages"),
+        ({"messages": [{"role": role, "content": ""} for role in ("system", "user")]}, "messages"),
         ({"messages": [{"role": "system", "content": None}]}, "messages[0].content"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": [{"type": "\ud800"}]}]}, "messages[0].content"),

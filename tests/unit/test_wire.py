@@ -378,7 +378,7 @@ def test_one_token_of_room_is_enough(tokenizer: WordTokenizer) -> None:
 
 def test_a_prompt_without_tokens_is_refused(tokenizer: WordTokenizer) -> None:
     with pytest.raises(ApiError, match="empty prompt"):
-        convert(tokenizer, messages=[{"role": "user", "content": ""}])
+        convert(tokenizer, messages=[{"role": "user", "content": " "}])
 
 
 def test_a_template_that_refuses_is_the_clients_to_fix(tokenizer: WordTokenizer) -> None:
