@@ -99,6 +99,8 @@ class CellScreen(TextSheet):
         self._written = len(entry.text)
         if entry.state is not State.RUNNING:
             text.end_answer(_figures(entry), _marked(entry))
+            if entry.cut_off:
+                text.note(f"{self._glyphs.length} cut off at its limit")
             self._show_verdicts(entry)
             self.call_after_refresh(self.action_first)
 
@@ -138,4 +140,4 @@ def _marked(entry: Entry) -> str | None:
     """Why an answer is not whole, None if it is."""
     if entry.state is State.WAITING:
         return "not asked yet"
-    return entry.problem or ("cut off at its limit" if entry.cut_off else None)
+    return entry.problem or None
