@@ -404,5 +404,5 @@ def test_flips_need_a_batch_and_log_probabilities(capsys: pytest.CaptureFixture[
         assert bench(server.url, "--flips", "--n", "1") == 1
         assert bench(server.url, "--flips", "--n", "2", "--tokens", "4", "--repeat", "1") == 1
     alone, without = [line for line in capsys.readouterr().err.splitlines() if "bench: " in line]
-    assert "compares nothing" in alone
+    assert "2 or more" in alone
     assert "top_logprobs" in without

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 from textual.widgets import Static
 
-from dspark_tui import cli
 from dspark_tui.conversation.answer import Answer
 from dspark_tui.experiments.board import State
 from dspark_tui.experiments.file import load
@@ -83,7 +83,8 @@ async def test_the_same_file_gives_the_same_rows_as_without_a_screen(
         await experiment.until_answered()
         assert bench.server is not None
         words = ["run", str(path), "--attach", bench.server.url, "--out", "headless.csv"]
-        assert await asyncio.to_thread(cli.main, words) == 3
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "dspark_tui", *words)
+        assert await process.wait() == 3
     measured = ("ttft", "seconds", "cached_tokens")
     grid, headless = (
         sorted(
