@@ -12,6 +12,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +66,8 @@ contains = "{{country}}"
 
 
 async def main(folder: Path, size: tuple[int, int]) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
+    folder = folder.absolute()
+    with tempfile.TemporaryDirectory() as scratch, chdir(scratch):  # results are written there
         here = Path(scratch)
         paths = replace(Paths.of_user(), state=here / "state.toml", sessions=here / "sessions.db")
         app = cli.build_app(config.Settings(panes=PANES), paths, [], "")
