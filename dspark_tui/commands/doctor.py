@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dspark_tui.paths import Paths
+from dspark_tui.text.counted import counted
 
 if TYPE_CHECKING:
     from dspark_tui.commands.checks import Check
@@ -59,5 +60,5 @@ def show(check: Check, console: Console) -> None:
 
 def _summary(counts: Counter[str]) -> str:
     bad = [level for level in ("error", "warning") if counts[level]]
-    found = [f"{counts[level]} {level}{'s' * (counts[level] > 1)}" for level in bad]
+    found = [counted(counts[level], level) for level in bad]
     return ", ".join(found) or "All is well."

@@ -14,6 +14,7 @@ from dspark_tui.conversation.params import PaneParams
 from dspark_tui.experiments.assertions import Assertion
 from dspark_tui.experiments.lane_labels import lane_labels
 from dspark_tui.experiments.template import filled
+from dspark_tui.text.counted import counted
 
 Inputs = Mapping[str, str]
 """A value for each variable."""
@@ -78,11 +79,11 @@ class Experiment(Struct, frozen=True):
     @property
     def size(self) -> str:
         """How many requests and why, in words."""
-        factors = [_count(len(self.prompts), "prompt")]
+        factors = [counted(len(self.prompts), "prompt")]
         if self.variables:
-            factors.append(_count(len(self.inputs), "input"))
-        factors.append(_count(len(self.params), "parameter set"))
-        return f"{' x '.join(factors)} = {_count(self.count, 'request')}"
+            factors.append(counted(len(self.inputs), "input"))
+        factors.append(counted(len(self.params), "parameter set"))
+        return f"{' x '.join(factors)} = {counted(self.count, 'request')}"
 
     def cells(self) -> Iterator[Cell]:
         """All of them. Neighbours differ in their parameters first: they ask the same."""
@@ -109,7 +110,3 @@ class Experiment(Struct, frozen=True):
             [", ".join(row[name] for name in varying if name in row) for row in self.inputs],
             [params.name for params in self.params],
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)

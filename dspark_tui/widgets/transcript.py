@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.worker import Worker
 
 from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
+from dspark_tui.text.counted import counted
 from dspark_tui.text.lightmark import Mark
 from dspark_tui.text.wrap import cut
 from dspark_tui.widgets.chat_text import ChatText
@@ -292,7 +293,6 @@ class Transcript(ScrollView):
         return Strip.join([strip.crop(0, self._text.width), thumb])
 
     def _below(self, painter: LinePainter) -> Strip:
-        count = self.new_lines
-        noun = "line" if count == 1 else "lines"
-        text = f" {self._glyphs.below} {count} new {noun} below   {self._follow_key} follows again"
+        lines = counted(self.new_lines, "new line")
+        text = f" {self._glyphs.below} {lines} below   {self._follow_key} follows again"
         return Strip([Segment(cut(text, self.size.width), painter.chrome("below"))])
