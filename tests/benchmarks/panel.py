@@ -24,6 +24,7 @@ from tests.benchmarks.ui_load import (
     row,
     serving,
     whole_lines,
+    workbench,
 )
 
 PAIRS = 8
@@ -64,21 +65,6 @@ def compare(what: str, folder: Path, options: list[str]) -> None:
     row("what it costs", median(a - b for a, b in zip(drawn, left, strict=True)), unit, MOST)
 
 
-def workbench(turns: Path, arguments: list[str]) -> int:
-    """The workbench as users start it, its panel drawn in every other turn."""
-    from dspark_tui import cli
-    from dspark_tui.app import DsparkApp
-
-    mounted = DsparkApp.on_mount
-
-    def on_mount(app: DsparkApp) -> None:
-        mounted(app)
-        app.run_worker(take_turns(app, turns))
-
-    DsparkApp.on_mount = on_mount  # type: ignore[method-assign]
-    return cli.main(arguments)
-
-
 async def take_turns(app: object, turns: Path) -> None:
     """Write the share of a core of each turn, once all requests run."""
     bench = app.workbench  # type: ignore[attr-defined]
@@ -94,4 +80,4 @@ async def take_turns(app: object, turns: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(workbench(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(workbench(sys.argv[2:], lambda app: take_turns(app, Path(sys.argv[1]))))

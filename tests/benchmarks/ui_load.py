@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,8 +174,10 @@ def whole_lines(file: Path) -> list[str]:
     return file.read_text().rpartition("\n")[0].splitlines()
 
 
-def workbench(beats: Path, arguments: list[str]) -> int:
-    """The workbench as users start it, with a heartbeat on its event loop."""
+def workbench(
+    arguments: list[str], beside: Callable[[object], Coroutine[object, object, None]]
+) -> int:
+    """The workbench as users start it, with something beside it on its event loop."""
     from dspark_tui import cli
     from dspark_tui.app import DsparkApp
 
@@ -183,7 +185,7 @@ def workbench(beats: Path, arguments: list[str]) -> int:
 
     def on_mount(app: DsparkApp) -> None:
         mounted(app)
-        app.run_worker(beat(app, beats))
+        app.run_worker(beside(app))
 
     DsparkApp.on_mount = on_mount  # type: ignore[method-assign]
     return cli.main(arguments)
@@ -199,4 +201,4 @@ async def beat(app: object, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(workbench(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(workbench(sys.argv[2:], lambda app: beat(app, Path(sys.argv[1]))))
