@@ -62,7 +62,7 @@ class ThemedApp(App[None]):
         return role_variables(self.current_theme)
 
     def refresh_css(self, animate: bool = True) -> None:
-        """As Textual's, which at the start would read the same styles a second and a third time."""
+        """As Textual's, which at the start would read the same styles a second time."""
         if self.current_theme is not self._styled:
             self._styled = self.current_theme
             super().refresh_css(animate)
