@@ -26,6 +26,7 @@ from dspark_tui.conversation.params import PaneParams
 from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
 from dspark_tui.storage.workspaces import Workspaces
+from tests.processes import children
 
 LOOK_PERIOD = 0.05
 ENGINE = [sys.executable, "-m", "tests.tui.scripted_engine", "--parent-pipe", "--rate", "80"]
@@ -88,7 +89,8 @@ class Murder:
             self._until(lambda: receiving(log))
             time.sleep(self.draw.random())
             if worker:
-                os.kill(self._worker_of(process.pid), signal.SIGKILL)
+                (workers_pid,) = children(process.pid)
+                os.kill(workers_pid, signal.SIGKILL)
                 self.kills += 1
                 time.sleep(self.draw.random())
         finally:
@@ -112,10 +114,6 @@ class Murder:
                 if over and kept_status != status:
                     loss.finished = max(loss.finished, end - moment)
         return loss
-
-    def _worker_of(self, pid: int) -> int:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return int(children[0])
 
     def _until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE

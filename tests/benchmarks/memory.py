@@ -9,7 +9,8 @@ import asyncio
 import os
 import resource
 import sys
-from pathlib import Path
+
+import psutil
 
 from tests.benchmarks.long_talk import say, talk, workbench
 
@@ -46,12 +47,8 @@ def row(what: str, tokens: int) -> None:
 
 
 def resident() -> float:
-    """MB of this process in memory now; the most it ever had where the system doesn't say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return largest()
-    return pages * resource.getpagesize() / 1e6
+    """MB of this process in memory now."""
+    return float(psutil.Process().memory_info().rss) / 1e6
 
 
 def largest() -> float:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from engine.distributed import mpi
 from engine.models.errors import ModelError
 from tests.e2e.waiting import wait_until
 from tests.e2e.workers import RunningWorker, data_of
+from tests.processes import children, ended
 from tests.tiny import tiny_llama
 from tests.tiny_families import tiny_family
 
@@ -89,17 +89,6 @@ def speculation(worker: RunningWorker) -> dict[str, Any]:
     return state["speculation"] or {}
 
 
-def runs(process: int) -> bool:
-    with contextlib.suppress(FileNotFoundError):  # one that ended may wait for its parent to see it
-        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
-    if sys.platform == "linux":
-        return False
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, 0)
-        return True
-    return False
-
-
 def answers(worker: RunningWorker, requests: int = REQUESTS) -> list[str]:
     """To many requests at once: prompts of several lengths, greedy and sampled ones, and some whose
     answers of three different tokens can be foreseen in part."""
@@ -120,12 +109,6 @@ def answers(worker: RunningWorker, requests: int = REQUESTS) -> list[str]:
 
     with ThreadPoolExecutor(requests) as pool:
         return list(pool.map(ask, range(requests)))
-
-
-def children(process: int) -> list[int]:
-    """Of any of its threads."""
-    found = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(child) for file in found for child in file.read_text().split()]
 
 
 @contextlib.contextmanager
@@ -178,7 +161,7 @@ def test_two_ranks_answer_as_one_does(model: Path, hosts: Path) -> None:
         again = REQUESTS // 5
         assert answers(two, again) == expected[:again], "now from prefixes that were kept"
         assert two.stop() == 0
-        wait_until(lambda: not runs(rank), "rank 1 has ended too")
+        wait_until(lambda: ended(rank), "rank 1 has ended too")
 
 
 def test_a_pipeline_answers_as_one_rank_does(hosts: Path, tmp_path: Path) -> None:
@@ -222,12 +205,11 @@ def test_a_rank_that_dies_or_stops_is_named(
         refused = httpx.post(f"{url}/v1/chat/completions", json=ENDLESS, timeout=30)
         assert refused.status_code == 503
         assert refused.json()["error"]["message"] == error
-        wait_until(lambda: not runs(rank), "what is left of rank 1 is ended")
+        wait_until(lambda: ended(rank), "what is left of rank 1 is ended")
         assert two.stop() == 1, "whoever watches the process can tell"
     assert any(error in line for line in two.lines), "the person at the terminal is told"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 @pytest.mark.parametrize("hosts", [MPI_OVER_TCP], indirect=True, ids=["mpi"])
 def test_an_mpirun_that_is_killed_alone_takes_the_ranks_along(model: Path, hosts: Path) -> None:
     with serving(model, hosts) as two:
@@ -241,7 +223,7 @@ def test_an_mpirun_that_is_killed_alone_takes_the_ranks_along(model: Path, hosts
         assert error.endswith("ended with mpirun, which ended by SIGKILL")
         state = httpx.get(f"{two.url}/health", timeout=30)
         assert (state.status_code, state.json()["error"]) == (503, error)
-        wait_until(lambda: not any(map(runs, started)), "neither rank 1 nor the stand-in is left")
+        wait_until(lambda: all(map(ended, started)), "neither rank 1 nor the stand-in is left")
         assert two.stop() == 1
 
 
@@ -253,7 +235,7 @@ def test_ranks_load_no_drafter_and_do_not_outlive_rank_0(model: Path, hosts: Pat
         assert stated["why"] == "ranks share no second model"
         with streaming(two):
             two.process.kill()
-        wait_until(lambda: not runs(rank), "rank 1 has noticed")
+        wait_until(lambda: ended(rank), "rank 1 has noticed")
 
 
 def test_a_model_that_cannot_be_divided_starts_no_rank(model: Path, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import pexpect
 import pyte
 import pytest
 
+from tests.processes import children
+
 DEADLINE = 60.0
 MODES = {
     "alternate screen": 1049,
@@ -57,10 +59,10 @@ class Terminal:
 
     @property
     def composer(self) -> list[str]:
-        """The lines inside the composer's border."""
+        """The lines inside the composer's border; what was read may end within a frame."""
         lines = self.screen.display
-        bottom = max(i for i, line in enumerate(lines) if line.startswith(("╰", "+")))
-        top = max(i for i, line in enumerate(lines[:bottom]) if line.startswith(("╭", "+")))
+        edges = [i for i, line in enumerate(lines) if line.startswith(("╭", "╰", "+"))]
+        top, bottom = edges[-2:] if len(edges) > 1 else (0, 0)
         return [line[1:-1].strip() for line in lines[top + 1 : bottom]]
 
     def send(self, data: str | bytes) -> None:
@@ -115,8 +117,7 @@ class Terminal:
 
     def worker_pids(self) -> list[int]:
         """The engine processes it started."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in children.read_text().split()]
+        return children(self.process.pid)
 
     @staticmethod
     def _known(match: re.Match[bytes]) -> bytes:

@@ -28,8 +28,8 @@ def test_a_session_is_recorded_and_played_again(
 
     again = Terminal("replay", str(path), "--speed", "50", engine="", size=(120, 35))
     again.until_shown("at the end")
-    assert "burst 1 of 1   2 requests" in again.text
-    assert "tok/s aggregate" in again.text
+    again.until_shown("burst 1 of 1   2 requests")
+    again.until_shown("tok/s aggregate")
     again.send("q")
     assert again.wait() == 0
     assert again.modes_left_on() == []

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dspark_tui.engines import worker
@@ -105,7 +106,7 @@ async def test_closing_ends_a_worker_that_heeds_the_pipe_and_one_that_does_not(
         await until(lambda supervised=supervised: supervised.state.pid)
         pid, folder = supervised.state.pid, supervised.socket.parent
         await supervised.close()
-        assert not Path(f"/proc/{pid}").exists()
+        assert not psutil.pid_exists(pid)
         assert not folder.exists()
 
 
@@ -144,4 +145,4 @@ async def test_closing_while_the_process_is_being_started_neither_hangs_nor_leak
         await asyncio.sleep(pause)
         await asyncio.wait_for(supervised.close(), 20)
     for pid in {state.pid for state in states if state.pid}:
-        assert not Path(f"/proc/{pid}").exists()
+        assert not psutil.pid_exists(pid)
