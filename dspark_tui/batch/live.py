@@ -7,13 +7,14 @@ current burst, stalls, the running width over time, and one line for each thing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Set
+from collections.abc import Iterable
 from statistics import median
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from dspark_tui.batch.judged import baseline, verdict
 from dspark_tui.batch.lanes import Lane, Span, SpanKind, first_known
+from dspark_tui.batch.tracks import Tracks
 from dspark_tui.batch.widths import WidthHistory
 from dspark_tui.text.counted import counted
 from engine.events import (
@@ -77,32 +78,24 @@ class Burst(Struct):
     last_token: float | None = None
 
 
-class _Track(Struct):
-    """What a lane needs beyond the engine's own state of the request."""
-
-    number: int
-    stalls: list[Span] = field(default_factory=list)
-
-
 class LiveState:
-    """The batch as a viewer sees it. Mutable; `apply` is the only writer.
+    """The batch as a viewer sees it. Mutable; only `apply` and `claim` write.
 
     version: changes with every event, so that a viewer can tell whether there is anything new.
     solo: the quickest request that ran all alone on this engine.
     """
 
-    def __init__(self, ours: Set[str] | None = None) -> None:
-        """ours: ids of the requests sent from here, while whoever sends them adds to it; None where
-        nobody is to be told apart, as in a recording."""
+    def __init__(self, *, shared: bool = False) -> None:
+        """shared: others may ask the engine too, so what nobody claims is foreign; in a recording
+        nobody is told apart."""
         self.engine = EngineState()
         self.version = 0
-        self.ours = ours
+        self._shared = shared
         self.burst: Burst | None = None
         self.solo: Solo | None = None
         self.widths = WidthHistory()
         self.notices: deque[Notice] = deque(maxlen=NOTICES_KEPT)
-        self._tracks: dict[str, _Track] = {}
-        self._submitted = 0
+        self._tracks = Tracks()
         self._step_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
 
     def apply(self, event: Event) -> None:
@@ -124,6 +117,15 @@ class LiveState:
                 self._notice(event.time, event.message, *filter(None, [event.request]))
             case _:
                 self.engine.apply(event)
+
+    def claim(self, requests: Iterable[str]) -> None:
+        """They were sent from here, whether or not an event has told of them yet."""
+        self._tracks.claim(requests)
+
+    @property
+    def strangers(self) -> set[str]:
+        """The requests that nobody has claimed."""
+        return set(self._tracks.strangers())
 
     @property
     def active(self) -> bool:
@@ -185,13 +187,12 @@ class LiveState:
 
     def name(self, request: str) -> str:
         """How a line of text calls a request: "r4", the number its lane carries."""
-        track = self._tracks.get(request)
-        return f"r{track.number}" if track else request
+        return f"r{self._tracks[request].number}" if request in self._tracks else request
 
     def _lane(self, request: RequestState) -> Lane:
         track = self._tracks[request.request]
-        ours = self.ours is None or self.by_stopwatch or request.request in self.ours
-        return Lane(track.number, request, tuple(track.stalls), self.by_stopwatch, not ours)
+        foreign = self._shared and not self.by_stopwatch and not track.ours
+        return Lane(track.number, request, tuple(track.stalls), self.by_stopwatch, foreign)
 
     def _notice(self, time: float, text: str, *requests: str) -> None:
         """Put a notice first; one that says the same of another request joins the latest."""
@@ -200,15 +201,11 @@ class LiveState:
             names = tuple(dict.fromkeys(self.notices.popleft().requests + names))
         self.notices.appendleft(Notice(time, text, names))
 
-    def _track(self, request: str) -> None:
-        self._submitted += 1
-        self._tracks[request] = _Track(self._submitted)
-
     def _submit(self, event: Queued) -> None:
         if self.burst is None or not self.active:
             self.burst = Burst(event.time)
         self.burst.requests += 1
-        self._track(event.request)
+        self._tracks.begin(event.request)
         self.engine.apply(event)
 
     def _step(self, event: Step) -> None:
@@ -262,7 +259,7 @@ class LiveState:
         if self.burst is not None and self.burst.requests == 1:
             self.solo = baseline(self.lanes, self.solo)
         requests = self.engine.requests
-        self._tracks = {id: t for id, t in self._tracks.items() if id in requests}
+        self._tracks.keep(requests)
         if not any(r.phase is Phase.DECODE for r in requests.values()):
             self.widths.record(event.time, 0)
         if event.error:
@@ -279,8 +276,8 @@ class LiveState:
         requests = sorted(snapshot.requests, key=lambda r: r.queued)
         for request in requests:
             if request.request not in self._tracks:
-                self._track(request.request)
-        self._tracks = {r.request: self._tracks[r.request] for r in requests}
+                self._tracks.begin(request.request)
+        self._tracks.keep({request.request for request in requests})
         self.burst = _latest_burst(requests)
         self.widths = WidthHistory.of(requests)
 

@@ -27,9 +27,6 @@ see it by the message's role, or answer anew."""
 
 ELSEWHERE = "another client of the engine stopped it"
 
-EVENTS_LOOKS, EVENTS_PERIOD = 25, 0.02
-"""How often to look, and seconds between two looks, for the event of an answer's end."""
-
 
 class Run:
     """The task of one turn. Text collects until `drain`; no widget is called from here.
@@ -90,17 +87,9 @@ class Run:
         finally:
             if self.sent is not None:
                 self._ended = time.monotonic()
-                await self._told_of_end()
+                await self._link.told_of_end(self.request_id)
                 self._record = self.record()
                 self.turn.requests.append(self._record)
-
-    async def _told_of_end(self) -> None:
-        """Wait a moment for the engine's events to tell of the end: they come by another way."""
-        for _ in range(EVENTS_LOOKS):
-            state = self.request()
-            if state is None or state.finished is not None:
-                break
-            await asyncio.sleep(EVENTS_PERIOD)
 
     async def _receive(self) -> None:
         from dspark_tui.engines.chat_updates import CANCELLED, Accepted, Ended, Text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,7 @@ class EngineClient:
     """One server. Close it with `aclose`.
 
     model: what requests name; None until `first_model` has asked. stopwatch: set it where the
-    server publishes no events, and it makes those of all chats from here. accepted: ids of the
-    requests it has sent, as the server calls them.
+    server publishes no events, and it makes those of all chats from here.
     """
 
     def __init__(
@@ -78,11 +77,13 @@ class EngineClient:
         *,
         model: str | None = None,
         headers: Mapping[str, str] = {},
+        on_accepted: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """on_accepted: called with the server's id of each request that it takes."""
         self.address = address
         self.model = model
         self.stopwatch: Stopwatch | None = None
-        self.accepted = set[str]()
+        self._on_accepted = on_accepted
         self._counts_no_tokens = False
         self._turnstile = Turnstile()
         # Reading the certificates takes a twentieth of a second, and only TLS needs them.
@@ -155,7 +156,7 @@ class EngineClient:
             turn.leave()
             await _refuse_errors(response)
             if request_id := response.headers.get("X-Request-Id"):
-                self.accepted.add(request_id)
+                self._on_accepted(request_id)
                 yield Accepted(request_id)
             async for update in updates(response):
                 yield update

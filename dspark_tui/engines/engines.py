@@ -14,7 +14,7 @@ from dspark_tui.engines.worker import Command, engine_command
 from dspark_tui.paths import Paths
 
 if TYPE_CHECKING:
-    from dspark_tui.engines.link import EngineLink
+    from dspark_tui.engines.link import AskedBefore, EngineLink
 
 Place = Server | Command
 
@@ -62,6 +62,7 @@ class Engines:
         bound to besides the usual one's, ""."""
         self.names = names
         self.on_change: Callable[[], None] = lambda: None
+        self._asked_before: AskedBefore = lambda _: set()
         self._place_of = place_of
         self._links: dict[str, EngineLink] = {}
         self._started = False
@@ -72,6 +73,7 @@ class Engines:
         if name not in self._links:
             link = self._links[name] = self._new_link(name)
             link.on_change = self._changed
+            link.asked_before = self._asked_before
             if self._started:
                 self._start(link)
         return self._links[name]
@@ -80,6 +82,13 @@ class Engines:
         """Why the engine can't be had, in one line; "" unless it was needed and has given up."""
         link = self._links.get(name)
         return link.problem if link is not None and link.failed else ""
+
+    def recognize(self, asked_before: AskedBefore) -> None:
+        """Take requests for ours that were sent from here before this program was started."""
+        self._asked_before = asked_before
+        for link in self._links.values():
+            link.asked_before = asked_before
+            link.recognize()
 
     def start(self) -> None:
         self._started = True
@@ -95,7 +104,8 @@ class Engines:
 
     def _new_link(self, name: str) -> EngineLink:
         # Links bring the engine's events along, which the first frame does not need.
-        from dspark_tui.engines.link import EngineLink, MissingLink
+        from dspark_tui.engines.link import EngineLink
+        from dspark_tui.engines.missing_link import MissingLink
 
         try:
             return EngineLink(self._place_of(name), name)

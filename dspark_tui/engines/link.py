@@ -8,23 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Set
+from contextlib import suppress
 from itertools import chain, repeat
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dspark_tui.batch.live import VIEW, LiveState
+from dspark_tui.batch.live import LiveState
 from dspark_tui.engines.address import Address, Server
 from dspark_tui.engines.client_errors import ClientError, ConnectionLostError, NoEventsError
 from dspark_tui.engines.engine_clock import EngineClock
 from dspark_tui.engines.worker import Command, Worker, WorkerPhase, WorkerState
 from engine.events import (
-    Capability,
     EngineStatus,
     Event,
     Finished,
-    ModelInfo,
     Phase,
     Progress,
     Snapshot,
@@ -40,8 +38,15 @@ log = logging.getLogger(__name__)
 PROBE_DELAYS = (0.5, 1.0, 2.0, 5.0)
 """Seconds between tries to reach a server that publishes no events."""
 
+END_EVENT_LIMIT = 0.5
+"""Seconds to wait for the event of an answer's end: some servers' never comes."""
+
 LOOK_PERIOD, QUIET_PERIOD = 1.0, 3.0
 """Seconds between two looks at its load, while requests of ours run there and while none do."""
+
+
+AskedBefore = Callable[[Set[str]], Set[str]]
+"""Gives those of the requests that were sent from here before the program was started."""
 
 
 class EngineLink:
@@ -50,19 +55,21 @@ class EngineLink:
     name: as panes call it, "" for the usual one. ready: set while requests can be sent. problem:
     one line while they can't, "" otherwise. batch_hidden: the server doesn't publish its batch, so
     `live` knows our own requests only, by our stopwatch. on_event: hears what `live` is told.
+    asked_before: see `recognize`.
     """
 
     def __init__(self, place: Server | Command, name: str = "") -> None:
         """place: a running server, or the command that starts a worker."""
         self.name = name
-        self._ours = set[str]()
-        self.live = LiveState(self._ours)
+        self.live = LiveState(shared=True)
         self.clock = EngineClock()
         self.ready = asyncio.Event()
         self.problem = ""
         self.batch_hidden = False
         self.on_change: Callable[[], None] = lambda: None
         self.on_event: Callable[[Event], None] = lambda _: None
+        self.asked_before: AskedBefore = lambda _: set()
+        self._ends: dict[str, asyncio.Event] = {}  # of requests that somebody waits for
         self._server = place if isinstance(place, Server) else None
         self.worker = None if isinstance(place, Server) else Worker(place, self._worker_changed)
         self._client: EngineClient | None = None
@@ -94,6 +101,21 @@ class EngineLink:
         """The engine's clock, read from here."""
         return self.clock.now(time.monotonic())
 
+    async def told_of_end(self, request: str) -> None:
+        """Wait until the events tell of the request's end: they come by another way than the
+        answer. Returns at once if they know nothing of it, and after a moment if they fail to."""
+        if self._runs(request):
+            told = self._ends.setdefault(request, asyncio.Event())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_EVENT_LIMIT):
+                    await told.wait()
+            self._ends.pop(request, None)
+
+    def recognize(self) -> None:
+        """Claim requests of an earlier start that the engine still tells of."""
+        if strangers := self.live.strangers:
+            self.live.claim(self.asked_before(strangers))
+
     async def start(self) -> None:
         if self.worker is not None:
             self.worker.start()
@@ -108,9 +130,12 @@ class EngineLink:
             server = Server(Address.of_socket(self.worker.socket))
         if server is not None and self._client is None:
             self._client = client.EngineClient(
-                server.address, server.api_key, model=server.model, headers=server.headers
+                server.address,
+                server.api_key,
+                model=server.model,
+                headers=server.headers,
+                on_accepted=self._accepted,
             )
-            self._client.accepted = self._ours
             self._follower = asyncio.create_task(self._watch(), name="events")
 
     def restart(self) -> None:
@@ -167,13 +192,14 @@ class EngineLink:
 
     async def _watch_from_outside(self) -> None:
         """Without its events: time our own requests, and look at what it reveals of its load."""
-        from dspark_tui.engines.remote import look
+        from dspark_tui.engines.remote import look, seen_from_outside
         from dspark_tui.engines.stopwatch import Stopwatch
 
         self.batch_hidden = True
         self.client.stopwatch = Stopwatch(self._observe)
         while True:
-            snapshot = self._seen_from_outside(await self._model_once_it_answers())
+            model = await self._model_once_it_answers()
+            snapshot = seen_from_outside(self.live.engine, model, self.where)
             self._observe(snapshot)
             self._status(snapshot)
             try:
@@ -203,26 +229,27 @@ class EngineLink:
                 self.on_change()
                 await asyncio.sleep(next(delays))
 
-    def _seen_from_outside(self, model: str) -> Snapshot:
-        """What is known as an engine's state; what isn't is said as a capability."""
-        now = time.monotonic()
-        why = f"{self.where} publishes no events: queue and prompt reading look the same"
-        return replace(
-            self.live.engine.snapshot(now, time.time()),
-            status=EngineStatus.OK,
-            progress=None,
-            error=None,
-            model=ModelInfo(model, "", 0, 0, "", 0, 0),
-            capabilities=(Capability(now, VIEW, "the batch", "our own requests", why),),
-        )
-
     def _observe(self, event: Event) -> None:
         self.clock.observe(event, time.monotonic())
         self._take(event)
+        if isinstance(event, Snapshot):
+            self.recognize()
 
     def _take(self, event: Event) -> None:
         self.live.apply(event)
+        for request, told in self._ends.items():
+            if not self._runs(request):
+                told.set()
         self.on_event(event)
+
+    def _runs(self, request: str) -> bool:
+        state = self.live.engine.requests.get(request)
+        return state is not None and state.finished is None
+
+    def _accepted(self, request: str) -> None:
+        """Where the batch is hidden, no event will ever name it."""
+        if not self.batch_hidden:
+            self.live.claim([request])
 
     def _status(self, event: Snapshot | Status) -> None:
         if event.status in (EngineStatus.OK, EngineStatus.STUCK):
@@ -261,25 +288,6 @@ class EngineLink:
             self._take(Status(now, EngineStatus.FAILED, error=why))
         else:
             self._take(Status(now, EngineStatus.LOADING, Progress(self.remedy, why)))
-        self.on_change()
-
-
-class MissingLink(EngineLink):
-    """Stands for an engine that can't be had, so that a pane bound to it says so and keeps it."""
-
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(lambda _: [], name)
-        self.problem = problem
-        self.live.apply(Status(0.0, EngineStatus.FAILED, error=problem))
-
-    @property
-    def failed(self) -> bool:
-        return True
-
-    async def start(self) -> None:
-        self.on_change()
-
-    def restart(self) -> None:
         self.on_change()
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from engine.events import Load
+from dspark_tui.batch.live import VIEW
+from engine.events import Capability, EngineStatus, Load, ModelInfo, Snapshot
+from engine.state import EngineState
 
 if TYPE_CHECKING:
     from dspark_tui.engines.client import EngineClient
@@ -40,6 +43,20 @@ GAUGES = (
 )
 FIRST_OF_ITS_GROUP = {"tp_rank": "0", "pp_rank": "0"}
 """Ranks that share one model publish the same requests each; those of other ranks are left out."""
+
+
+def seen_from_outside(engine: EngineState, model: str, where: str) -> Snapshot:
+    """What is known of such a server as an engine's state; what isn't is said as a capability."""
+    now = time.monotonic()
+    why = f"{where} publishes no events: queue and prompt reading look the same"
+    return replace(
+        engine.snapshot(now, time.time()),
+        status=EngineStatus.OK,
+        progress=None,
+        error=None,
+        model=ModelInfo(model, "", 0, 0, "", 0, 0),
+        capabilities=(Capability(now, VIEW, "the batch", "our own requests", why),),
+    )
 
 
 async def look(client: EngineClient, now: float) -> Load | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from textual.message import Message
 
 from dspark_tui.conversation.pastes import Draft
@@ -42,7 +44,14 @@ class Keeping(Desk):
             self.session.remember(prompt)
         if view.unsent and not self.composer.text:
             self.composer.put(view.unsent[0])
+        self.engines.recognize(self._asked_here)
         self.set_interval(KEEP_PERIOD, self.keep)
+
+    def _asked_here(self, requests: Set[str]) -> Set[str]:
+        """Those that turns of this session came from. Ids are drawn at random, and a session is
+        open in one window at a time: so they were sent from here, perhaps by an earlier start."""
+        turns = (turn for pane in self.session.panes for turn in every_turn(pane))
+        return requests & {record.request for turn in turns for record in turn.requests}
 
     def keep(self) -> None:
         """Have saved what has changed; if that fails, say so once."""

@@ -97,7 +97,7 @@ class StillLink(EngineLink):
     def __init__(self, name: str, events: Sequence[Event], client: Any) -> None:
         super().__init__(NOWHERE, name)
         self._events, self._client = events, client
-        self._ours |= {event.request for event in events if isinstance(event, Queued)}
+        self.live.claim(event.request for event in events if isinstance(event, Queued))
 
     def now(self) -> float:
         return NOW

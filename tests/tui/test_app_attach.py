@@ -14,6 +14,7 @@ from dspark_tui.engines import client
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast, panes, slow
 from tests.tui.scripted_engine import ScriptedServer
 from tests.tui.test_app_engines import status
+from tests.tui.test_app_sessions import listed, new_session
 
 
 def labels(bench: Bench) -> list[str]:
@@ -57,6 +58,30 @@ async def test_two_workbenches_see_each_other_s_requests_and_pauses(
             await one.press("up", "x")
             await one.until(lambda: one.turn(2).status is TurnStatus.STOPPED)
             assert "another client" not in one.notes(2)
+
+
+async def test_what_an_earlier_start_asked_is_ours_again_with_its_session(
+    open_bench: OpenBench, tmp_path: Path
+) -> None:
+    with ScriptedServer(fast(), tmp_path / "shared.sock") as server:
+        async with open_bench(place=server.url, settings=panes(1, name="first")) as one:
+            await one.send("hello")
+            await one.until_idle()
+            await new_session(one)
+            await one.send("hello again")
+            await one.until_idle()
+        async with open_bench(place=server.url) as again:
+            await again.until(lambda: labels(again) == ["1 first"])
+            assert again.turn(1).prompt == "hello again"
+            assert foreign(again) == []
+            earlier, latest = again.link.live.engine.requests
+            assert again.link.live.strangers == {earlier}
+            await again.press("escape", "O")
+            await again.until(lambda: len(listed(again)) == 2)
+            await again.press("down", "enter")
+            await again.until(lambda: again.app.screen is again.workbench)
+            assert again.link.live.strangers == set()
+            assert [*again.link.live.engine.requests] == [earlier, latest]
 
 
 async def test_a_server_that_is_killed_and_started_again_is_followed_from_its_snapshot(

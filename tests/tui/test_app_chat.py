@@ -7,9 +7,9 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from dspark_tui.config import Settings
-from dspark_tui.conversation import run
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import TurnStatus
+from dspark_tui.engines import link
 from dspark_tui.textual_private import PasteParser
 from tests.tui.conftest import ENDLESS, OpenBench, calm, fast, panes, slow
 from tests.tui.golden import screen_text
@@ -122,7 +122,7 @@ async def test_stopping_frees_the_engine_s_slots(open_bench: OpenBench) -> None:
 async def test_pane_and_lane_show_the_same_figures_of_a_request_stopped_or_not(
     open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "EVENTS_LOOKS", 1000)  # on a slow machine events are late
+    monkeypatch.setattr(link, "END_EVENT_LIMIT", 60.0)  # on a slow machine events are late
     settings = Settings(panes=(PaneParams(max_tokens=20), PaneParams(max_tokens=100_000)))
     async with open_bench(calm(rate=40.0), settings=settings) as bench:
         await bench.send("hello")

@@ -229,6 +229,41 @@ def test_a_server_that_is_stopped_ends_requests_and_fails_none() -> None:
     assert [str(notice) for notice in state.notices] == [f"r1 ended: {why}"]
 
 
+def foreign(state: LiveState) -> list[str]:
+    return [lane.label for lane in state.lanes if lane.foreign]
+
+
+def test_what_nobody_claims_is_foreign_however_early_or_late_a_claim_comes() -> None:
+    state = LiveState(shared=True)
+    state.claim(["early"])
+    for event in [
+        snapshot(),
+        *(e for id in ("early", "late", "other") for e in request(id, START)),
+    ]:
+        state.apply(event)
+    assert foreign(state) == ["late", "other"]
+    state.claim(["late"])
+    assert foreign(state) == ["other"]
+    assert state.strangers == {"other"}
+    state.apply(state.engine.snapshot(NOW, 0.0))
+    assert foreign(state) == ["other"]
+
+
+def test_a_claim_is_forgotten_with_its_request() -> None:
+    state = LiveState(shared=True)
+    for n in range(3 * FINISHED_KEPT):
+        state.claim([f"q{n}"])
+        for event in request(f"q{n}", START + n, 10, START + n + 1):
+            state.apply(event)
+    assert foreign(state) == []
+    state.apply(Queued(START + 500, "q0", "the same id again", 1, 1, 1))
+    assert foreign(state) == ["the same id again"]
+
+
+def test_where_nobody_is_told_apart_nothing_is_foreign() -> None:
+    assert foreign(folded(burst())) == []
+
+
 def test_the_clock_trusts_the_least_delayed_event() -> None:
     clock = EngineClock()
     assert clock.now(50.0) == 0.0
