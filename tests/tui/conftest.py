@@ -30,10 +30,17 @@ from dspark_tui.screens.workbench import Workbench
 from dspark_tui.text.lines import Kind
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.pane import Pane
+from tests.tui.idle import at_rest
 from tests.tui.scripted_engine import Script, ScriptedServer
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 """Generous: a slow machine must not fail a test, only a missing effect may."""
+
+
+@pytest.fixture(autouse=True)
+def the_pilot_waits_for_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("app", "pilot"):
+        monkeypatch.setattr(f"textual.{module}.wait_for_idle", at_rest)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 FOLDER = Path(__file__).parent / "screens"
-DEADLINE = 20.0
+DEADLINE = 60.0
 SETTLING = 2.0
 """Seconds after which a screen that is to be reviewed stands still."""
 
