@@ -37,14 +37,12 @@ NAME_CELLS = 30
 
 
 class Start(Struct, frozen=True):
-    """How to begin. notices: lines to show once. prompt: broadcast as the first one, if not "".
-    fresh: with a session of its own, whatever was open last."""
+    """How to begin. notices: lines to show once. prompt: broadcast as the first one, if not ""."""
 
     settings: Settings
     paths: Paths
     notices: tuple[str, ...] = ()
     prompt: str = ""
-    fresh: bool = False
 
 
 class DsparkApp(ThemedApp):
@@ -59,13 +57,15 @@ class DsparkApp(ThemedApp):
     COMMANDS: ClassVar = {ActionCommands}
     COMMAND_PALETTE_BINDING = "f12"  # the table of actions has our own keys for it
 
-    def __init__(self, start: Start, engines: Engines) -> None:
+    def __init__(
+        self, start: Start, engines: Engines, workspaces: Workspaces, opened: Opened | None = None
+    ) -> None:
+        """opened: the session to show; None: a new one."""
         settings, self._state = start.settings, UiState.load(start.paths.state)
         super().__init__(start.paths, settings.theme or self._state.theme, settings.ascii)
         self._start = start
         self._engines = engines
-        self._workspaces = Workspaces(start.paths.sessions)
-        opened = None if start.fresh else self._workspaces.latest()
+        self._workspaces = workspaces
         self.workbench = self._workbench_for(opened or self._new_session())
         self._first_theme = self.theme
         spare = start.paths.state.parent / "copied.txt"

@@ -140,11 +140,21 @@ def build_app(
 ) -> DsparkApp:
     """The app on its panes' engines. recorder: hears the events of the active pane's. fresh: with
     a new session."""
-    from dspark_tui.app import DsparkApp, Start
-    from dspark_tui.engines.engines import Engines, place_of
+    from concurrent.futures import ThreadPoolExecutor
+
+    from dspark_tui.storage.workspaces import Opened, Workspaces
+
+    def open_sessions() -> tuple[Workspaces, Opened | None]:
+        workspaces = Workspaces(paths.sessions)
+        return workspaces, None if fresh else workspaces.latest()
+
+    with ThreadPoolExecutor(1) as beside:
+        sessions = beside.submit(open_sessions)  # the disk has its time while this is imported:
+        from dspark_tui.app import DsparkApp, Start
+        from dspark_tui.engines.engines import Engines, place_of
 
     engines = Engines(lambda name: place_of(name, settings, paths), settings.engines)
-    app = DsparkApp(Start(settings, paths, tuple(notices), prompt, fresh), engines)
+    app = DsparkApp(Start(settings, paths, tuple(notices), prompt), engines, *sessions.result())
     if recorder is not None:
         app.workbench.link.on_event = recorder.write
     return app

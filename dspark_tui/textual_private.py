@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import suppress
-from typing import IO
+from typing import IO, TypeVar
 
 from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.app import App
 from textual.content import Content
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.geometry import Region
 from textual.message import Message
+from textual.screen import Screen
 from textual.widget import Widget
 
 from dspark_tui.text.foreign import harmless
+
+T = TypeVar("T")
 
 OVERLAP = len(BRACKETED_PASTE_START) - 1
 """Characters of a marker that may have come with an earlier read than its last one."""
@@ -66,6 +70,38 @@ class PasteParser(XTermParser):
         self._recent, self._pasted = "", None
         yield events.Paste(harmless("".join([*pasted, text])))
         return rest
+
+
+class WholeFrames(App[T]):
+    """An app that draws once a batch of updates is over.
+
+    Textual would render frames within it as well, and show none of them.
+    """
+
+    def _end_batch(self) -> None:
+        super()._end_batch()
+        if not self._batch_count and self.screen_stack:
+            screen = self.screen
+            if isinstance(screen, PatientScreen):
+                screen.catch_up()
+
+
+class PatientScreen(Screen[T]):
+    """A screen of such an app."""
+
+    _late = False
+
+    def catch_up(self) -> None:
+        """Draw what was to be drawn within the batch."""
+        if self._late:
+            self._late = False
+            self._compositor_refresh()
+
+    def _compositor_refresh(self) -> None:
+        if self.app._batch_count:
+            self._late = True
+        else:
+            super()._compositor_refresh()
 
 
 def forward(widget: Widget, key: events.Key) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from textual import events
-from textual.app import App
 from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.message import Message
@@ -37,7 +36,7 @@ LOOK_PERIOD = 0.4
 """Seconds between two looks for theme files that were edited."""
 
 
-class ThemedApp(App[None]):
+class ThemedApp(textual_private.WholeFrames[None]):
     """failure: one line when it ended by a fault of its own, for whoever started it to print."""
 
     TITLE = "dspark-tui"

@@ -36,7 +36,10 @@ PATIENCE = 60.0
 
 async def talk(log: Path) -> None:
     engines = Engines(lambda _: lambda socket: [*ENGINE, "--socket", str(socket)])
-    app = DsparkApp(Start(Settings(panes=PANES), Paths.of_user()), engines)
+    paths = Paths.of_user()
+    workspaces = Workspaces(paths.sessions)
+    start = Start(Settings(panes=PANES), paths)
+    app = DsparkApp(start, engines, workspaces, workspaces.latest())
     sent = 0
     async with app.run_test(size=(100, 30)):
         with log.open("a") as file:

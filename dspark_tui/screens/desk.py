@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.comparison.blind import hidden
@@ -13,6 +11,7 @@ from dspark_tui.conversation.runs import Runs
 from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.engines.engines import Engines
 from dspark_tui.keymap import Keymap
+from dspark_tui.textual_private import PatientScreen
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.key_bar import KeyBar
 from dspark_tui.widgets.pane import Pane
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from dspark_tui.engines.link import EngineLink
 
 
-class Desk(Screen[None]):
+class Desk(PatientScreen[None]):
     """Base of the classes that each hold one topic's actions; `Workbench` joins and draws them."""
 
     session: Session

@@ -16,6 +16,7 @@ from dspark_tui.conversation.params import PaneParams
 from dspark_tui.engines.address import Address, Server
 from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
+from dspark_tui.storage.workspaces import Workspaces
 from dspark_tui.widgets.pane import Pane
 from dspark_tui.widgets.transcript import Transcript
 
@@ -72,7 +73,8 @@ async def workbench(count: int) -> AsyncIterator[tuple[DsparkApp, list[Pane], Pi
         paths = Paths(*(folder / file for file in ("config", "state", "log", "engine", "sessions")))
         engine = Server(Address.parse("http://127.0.0.1:9"))
         settings = Settings(panes=(PaneParams(),) * count)
-        app = DsparkApp(Start(settings, paths), Engines(lambda _: engine))
+        engines = Engines(lambda _: engine)
+        app = DsparkApp(Start(settings, paths), engines, Workspaces(paths.sessions))
         async with app.run_test(size=SIZE) as pilot:
             shown = list(app.workbench.query(Pane))
             for pane in shown:

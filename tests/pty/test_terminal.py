@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pexpect
+import pyte
 import pytest
 
 from engine.events import EngineStatus, Status
@@ -212,6 +213,14 @@ def test_the_cursor_stays_at_the_caret_while_eight_panes_stream(terminal: Start)
         before = len(run.raw)
         run.until(lambda before=before: run.raw[before:].endswith(FRAME_END))
         assert (run.screen.cursor.y, run.screen.cursor.x) == (line, column)
+
+
+def test_the_first_frame_is_whole(terminal: Start) -> None:
+    _, first, *_ = terminal().raw.split(b"\x1b[1;1H")
+    screen = pyte.Screen(120, 35)
+    pyte.ByteStream(screen).feed(first)
+    for part in ("› 1", "› 2", "Type below", "to 1 2", "Ask something", "F1 help"):
+        assert part in "\n".join(screen.display)
 
 
 def test_every_frame_is_one_synchronised_update_and_the_screen_is_never_cleared(

@@ -27,6 +27,7 @@ from dspark_tui.engines.link import EngineLink
 from dspark_tui.engines.worker import Command
 from dspark_tui.paths import Paths
 from dspark_tui.screens.workbench import Workbench
+from dspark_tui.storage.workspaces import Workspaces
 from dspark_tui.text.lines import Kind
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.pane import Pane
@@ -188,7 +189,8 @@ def bench_app(start: Start, where: str | Command) -> DsparkApp:
             return place_of(name, start.settings, start.paths)
         return Server(Address.parse(where)) if isinstance(where, str) else where
 
-    return DsparkApp(start, Engines(place, start.settings.engines))
+    workspaces = Workspaces(start.paths.sessions)
+    return DsparkApp(start, Engines(place, start.settings.engines), workspaces, workspaces.latest())
 
 
 def fast(**changes: object) -> Script:

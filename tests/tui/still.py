@@ -22,6 +22,7 @@ from dspark_tui.engines.engines import Engines
 from dspark_tui.engines.link import EngineLink
 from dspark_tui.engines.token_count import TokenCount
 from dspark_tui.paths import Paths
+from dspark_tui.storage.workspaces import Workspaces
 from engine.events import Event, Queued, Snapshot, Status
 from tests.tui.burst import NOW, START, STEP, Life
 from tests.tui.conftest import Bench
@@ -139,7 +140,7 @@ async def still(
     clock = Clock()
     monkeypatch.setattr("dspark_tui.conversation.run.time", clock)
     engines = StillEngines(events, StillClient(said))
-    app = DsparkApp(Start(settings or Settings(), paths), engines)
+    app = DsparkApp(Start(settings or Settings(), paths), engines, Workspaces(paths.sessions))
     try:
         async with app.run_test(size=size) as pilot:
             yield StillBench(app, pilot, None, clock)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import RenderableType
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -17,10 +18,18 @@ from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.geometry import Region
 from textual.message import Message
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Static
 
-from dspark_tui.textual_private import LastingWriter, PasteParser, mend_driver, retitle_bottom
+from dspark_tui.textual_private import (
+    LastingWriter,
+    PasteParser,
+    PatientScreen,
+    WholeFrames,
+    mend_driver,
+    retitle_bottom,
+)
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 WILD = "hello \x1b[31mred\x1b[0m q\x03 \x11 \x1b world\x1b"
@@ -129,3 +138,33 @@ async def test_a_bottom_title_repaints_its_border_alone() -> None:
         lines = framed.render_lines(Region(0, 0, *framed.outer_size))
         assert "state" in lines[-1].text
         assert Framed.painted == []
+
+
+class Frames(WholeFrames[None]):
+    """Notes how many frames were rendered, and how many were shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rendered = self.shown = 0
+
+    def on_mount(self) -> None:
+        self.push_screen(PatientScreen())
+
+    def _display(self, screen: Screen, renderable: RenderableType | None) -> None:
+        if renderable is not None and not isinstance(screen, PatientScreen):
+            return
+        self.rendered += renderable is not None
+        self.shown += renderable is not None and not self._batch_count
+
+
+async def test_a_batch_of_updates_is_one_frame_and_none_is_rendered_for_nothing() -> None:
+    async with (app := Frames()).run_test() as pilot:
+        await pilot.pause()
+        for width in (60, 70, 80):
+            with app.batch_update():
+                before = app.rendered
+                await pilot.resize_terminal(width, 20)
+                assert app.rendered == before
+            assert app.rendered == before + 1, "at once, not with the next tick of a clock"
+            await pilot.pause()
+        assert app.shown == app.rendered
