@@ -280,7 +280,8 @@ class Loop:
             self._publish(news)
 
     def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
-        """Free what the row holds, wherever it is, then tell its client and the subscribers."""
+        """Free what the row holds, wherever it is, then tell the subscribers and its client, in
+        this order: whoever has an answer finds the engine's state to agree."""
         if row.phase is Phase.QUEUED:
             self._scheduler.drop_queued(row.request.id)
         else:
@@ -292,12 +293,12 @@ class Loop:
         del self._rows[row.request.id]
         self._forget(row.request.id)
         now = self._clock.now()
+        taken = now - row.queued
+        self._publish(Finished(now, row.request.id, reason, len(row.tokens), taken, error))
         try:
             row.finish(reason, now, error)
         except Exception as failure:
             self._failure_log.note(f"request {row.request.id}: its end was not delivered", failure)
-        taken = now - row.queued
-        self._publish(Finished(now, row.request.id, reason, len(row.tokens), taken, error))
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:

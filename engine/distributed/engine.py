@@ -235,8 +235,8 @@ class DistributedEngine(Engine):
         now = self._clock.now()
         request, taken = opened.request, now - opened.queued
         usage = Usage(len(request.prompt), opened.tokens)
-        opened.sink(Finish(FinishReason.ERROR, usage, Timings(None, None, taken), error))
         self._forget(request.id)
         self._bus.publish(
             Finished(now, request.id, FinishReason.ERROR, opened.tokens, taken, error)
         )
+        opened.sink(Finish(FinishReason.ERROR, usage, Timings(None, None, taken), error))

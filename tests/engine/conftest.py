@@ -6,7 +6,9 @@ Imports nothing that needs MLX before it is used: the BLAS comes first (`tests/c
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.engine import Engine
-from engine.events import Event, ModelInfo
+from engine.events import Event, ModelInfo, Step
 from engine.types import (
     Delta,
     EngineSettings,
@@ -68,6 +70,9 @@ class Client:
             assert self.grown.wait_for(lambda: self.tokens >= count, DEADLINE)
 
 
+Condition = Callable[[], object]
+
+
 class Harness:
     """An engine, short ways to ask it for something, and every event since it was made."""
 
@@ -75,6 +80,7 @@ class Harness:
         self.engine = engine
         self.events: list[Event] = []
         self._grown = threading.Condition()
+        self._due: list[tuple[Condition, Callable[[], object]]] = []
         self._subscription = engine.subscribe(self._drain)
         self._subscription.drain()
         self._count = 0
@@ -103,15 +109,39 @@ class Harness:
     def of(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
 
-    def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait until an event made the condition true."""
+    def gained(self, request: str) -> int:
+        """Its tokens, by the events."""
+        steps = (event for event in self.events if isinstance(event, Step))
+        return sum(step.tokens.get(request, 0) for step in steps)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What is asked inside is admitted at its end: all of it waits by then."""
+        self.engine.pause(True)
+        yield
+        self.engine.pause(False)
+
+    def at(self, condition: Condition, do: Callable[[], object]) -> None:
+        """Do it when an event makes the condition true: on the engine's thread, which does nothing
+        else meanwhile, however late any other thread gets its turn."""
+        self._due.append((condition, do))
+
+    def wait_until(self, condition: Condition) -> None:
+        deadline = time.monotonic() + DEADLINE
         with self._grown:
-            assert self._grown.wait_for(condition, DEADLINE)
+            while not condition():
+                assert time.monotonic() < deadline, "the condition never came true"
+                self._grown.wait(0.02)  # not all that may be waited for is told by an event
 
     def _drain(self) -> None:
         with self._grown:
             self.events.extend(self._subscription.drain())
             self._grown.notify_all()
+        if threading.current_thread() is self.engine._thread:
+            due = [pair for pair in self._due if pair[0]()]
+            for pair in due:
+                self._due.remove(pair)
+                pair[1]()
 
 
 def handed(model: LoadedModel, tokens: list[int], **request: Any) -> Client:

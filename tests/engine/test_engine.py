@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.bus import Subscription
 from engine.events import (
     Admitted,
+    Event,
     Finished,
     FirstToken,
     Phase,
@@ -21,11 +23,7 @@ from engine.models.capabilities import Feature
 from engine.models.load import load
 from engine.scheduler import PrefillBudget
 from engine.state import EngineState
-from engine.types import (
-    FinishReason,
-    GenerationRequest,
-    SamplingParams,
-)
+from engine.types import Finish, FinishReason, GenerationRequest, SamplingParams, Update
 from tests.engine.conftest import Client, Harness, Start
 from tests.tiny import tiny_llama
 
@@ -33,7 +31,6 @@ from tests.tiny import tiny_llama
 def test_a_request_tells_its_whole_life_in_order(harness: Harness) -> None:
     client = harness.ask(prompt=tuple(range(3, 43)), max_tokens=6)
     finish = client.wait()
-    harness.wait_until(lambda: harness.of(Finished))
 
     kinds = [type(e) for e in harness.events if getattr(e, "request", None) == "r1"]
     assert kinds[0] is Queued
@@ -50,13 +47,30 @@ def test_a_request_tells_its_whole_life_in_order(harness: Harness) -> None:
     assert finish.timings.admitted <= finish.timings.first_token <= finish.timings.finished
 
 
+def test_the_state_tells_of_an_end_before_the_client_hears_of_it(harness: Harness) -> None:
+    """Else whoever has an answer might find its slot still taken."""
+    told: list[Phase] = []
+
+    def sink(update: Update) -> None:
+        if isinstance(update, Finish):
+            told.extend(request.phase for request in harness.engine.snapshot().requests)
+
+    request = GenerationRequest("r", (5, 6), 3)
+    harness.engine.submit(request, sink)
+    harness.ask(max_tokens=20).wait()
+    assert told[0] is Phase.FINISHED
+
+
 def test_a_newcomer_joins_mid_flight_and_leaves_first(harness: Harness) -> None:
-    long = harness.ask(max_tokens=300)
-    long.wait_tokens(5)
-    short = harness.ask(prompt=(9, 8), max_tokens=4)
+    joined: list[Client] = []
+    harness.at(
+        lambda: harness.gained("r1") >= 5,
+        lambda: joined.append(harness.ask(prompt=(9, 8), max_tokens=4)),
+    )
+    harness.ask(max_tokens=300).wait()
+    (short,) = joined
     short.wait()
-    assert not long.done.is_set()
-    long.wait()
+    assert [e.request for e in harness.of(Finished) if isinstance(e, Finished)] == ["r2", "r1"]
     admitted = {e.request: e for e in harness.of(Admitted) if isinstance(e, Admitted)}
     assert not admitted["r1"].mid_flight
     assert admitted["r2"].mid_flight
@@ -66,10 +80,12 @@ def test_a_newcomer_joins_mid_flight_and_leaves_first(harness: Harness) -> None:
 def test_a_sampled_request_runs_beside_a_greedy_one_and_leaves_it_alone(harness: Harness) -> None:
     alone = harness.ask(max_tokens=200)
     alone.wait()
+    sampling = {"temperature": 1.2, "top_p": 0.9, "seed": 5}
+    harness.at(
+        lambda: harness.gained("r2") >= 10,
+        lambda: harness.ask(prompt=(9, 8), max_tokens=20, **sampling),
+    )
     greedy = harness.ask(max_tokens=200)
-    greedy.wait_tokens(10)
-    sampled = harness.ask(prompt=(9, 8), max_tokens=20, temperature=1.2, top_p=0.9, seed=5)
-    sampled.wait()
     greedy.wait()
     assert greedy.text == alone.text
     shared = [e for e in harness.of(Step) if isinstance(e, Step) and {"r2", "r3"} <= set(e.tokens)]
@@ -79,14 +95,19 @@ def test_a_sampled_request_runs_beside_a_greedy_one_and_leaves_it_alone(harness:
 def test_ten_arrivals_never_disturb_a_running_row(harness: Harness) -> None:
     alone = harness.ask(max_tokens=200)
     alone.wait()
+    arrived: list[Client] = []
+    for number in range(10):
+        harness.at(
+            lambda least=10 + 15 * number: harness.gained("r2") >= least,
+            lambda: arrived.append(harness.ask(prompt=(4, 4, 4), max_tokens=3)),
+        )
     running = harness.ask(max_tokens=200)
-    running.wait_tokens(10)
-    for _ in range(10):
-        harness.ask(prompt=(4, 4, 4), max_tokens=3).wait()
-    assert not running.done.is_set()
     running.wait()
     assert running.text == alone.text
     assert running.tokens == 200
+    ends = [e.request for e in harness.of(Finished) if isinstance(e, Finished)]
+    assert len(arrived) == 10
+    assert ends[-1] == "r2"
     life = [type(e) for e in harness.events if getattr(e, "request", None) == "r2"]
     assert Prefill not in life[life.index(FirstToken) :], "nothing of it is read again"
 
@@ -96,10 +117,11 @@ def test_at_most_one_slice_is_read_between_two_steps_of_a_running_row(
 ) -> None:
     monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 16)
     harness = start(max_batch=2)
-    running = harness.ask(max_tokens=300)
-    running.wait_tokens(2)
-    harness.ask(prompt=tuple(range(3, 303)), max_tokens=2).wait()
-    running.wait()
+    harness.at(
+        lambda: harness.gained("r1") >= 2,
+        lambda: harness.ask(prompt=tuple(range(3, 303)), max_tokens=2),
+    )
+    harness.ask(max_tokens=300).wait()
     between, slices = [], 0
     for event in harness.events:
         if isinstance(event, Prefill) and event.request == "r2":
@@ -161,16 +183,20 @@ def test_every_feature_is_stated_once_the_model_is_loaded(harness: Harness) -> N
 
 
 def test_a_late_subscriber_sees_the_same_state(harness: Harness) -> None:
-    client = harness.ask(max_tokens=300)
-    client.wait_tokens(3)
-    late = harness.engine.subscribe(lambda: None)
-    (snapshot,) = late.drain()
+    subscribed: list[Subscription] = []
+    seen: list[Event] = []
+
+    def subscribe() -> None:
+        subscribed.append(harness.engine.subscribe(lambda: None))
+        seen.extend(subscribed[0].drain())
+
+    harness.at(lambda: harness.gained("r1") >= 3, subscribe)
+    harness.ask(max_tokens=300).wait()
+    (late,), (snapshot,) = subscribed, seen
     assert isinstance(snapshot, Snapshot)
     assert [(r.request, r.phase) for r in snapshot.requests] == [("r1", Phase.DECODE)]
-    client.wait()
     state = EngineState()
     state.apply(snapshot)
-    harness.wait_until(lambda: harness.of(Finished))
     for event in late.drain():
         state.apply(event)
     late.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import mlx.core as mx
@@ -21,7 +22,7 @@ from engine.types import (
     GenerationRequest,
     SamplingParams,
 )
-from tests.engine.conftest import Harness, Start
+from tests.engine.conftest import DEADLINE, Harness, Start
 
 
 def test_an_exception_in_one_rows_processor_ends_that_row_only(
@@ -70,7 +71,8 @@ def test_a_failing_step_ends_the_running_rows_once_and_the_queue_goes_on(
         return launch(self)
 
     monkeypatch.setattr(Batch, "launch", fail_once)
-    clients = [harness.ask(max_tokens=30) for _ in range(3)]
+    with harness.held():
+        clients = [harness.ask(max_tokens=30) for _ in range(3)]
     reasons = [client.wait().reason for client in clients]
     assert reasons == [FinishReason.ERROR, FinishReason.ERROR, FinishReason.LENGTH]
     harness.wait_until(lambda: harness.of(Warning))
@@ -85,7 +87,8 @@ def test_three_failures_without_a_token_stop_the_engine_visibly(
 
     harness = start(max_batch=1)
     monkeypatch.setattr(Batch, "launch", always)
-    clients = [harness.ask() for _ in range(5)]
+    with harness.held():
+        clients = [harness.ask() for _ in range(5)]
     assert {client.wait().reason for client in clients} == {FinishReason.ERROR}
     harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.FAILED)
     assert "the device is gone" in (harness.engine.snapshot().error or "")
@@ -96,6 +99,7 @@ def test_three_failures_without_a_token_stop_the_engine_visibly(
 def test_a_step_that_never_returns_is_seen_from_outside(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stuck = r"stuck for \d+ s in a step of 1 row"
     harness = start(max_batch=2, stuck_after=0.05)
     launch, returns = Batch.launch, threading.Event()
 
@@ -106,14 +110,18 @@ def test_a_step_that_never_returns_is_seen_from_outside(
     monkeypatch.setattr(Batch, "launch", hang)
     client = harness.ask(max_tokens=3)
     try:
-        harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.STUCK)
-        assert (harness.engine.snapshot().error or "").startswith("stuck for 0 s in a step of 1")
-        assert [w.code for w in harness.of(Warning) if isinstance(w, Warning)] == ["stuck"]
+        harness.wait_until(lambda: re.fullmatch(stuck, harness.engine.snapshot().error or ""))
+        assert harness.engine.snapshot().status is EngineStatus.STUCK
+        told = [w for w in harness.of(Warning) if isinstance(w, Warning)]
+        assert {w.code for w in told} == {"stuck"}
+        assert len([w for w in told if re.fullmatch(stuck, w.message)]) == 1
     finally:
         returns.set()
     assert client.wait().reason is FinishReason.LENGTH
-    harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.OK)
-    assert harness.engine.snapshot().error is None
+    well = (EngineStatus.OK, None)
+    harness.wait_until(
+        lambda: (now := harness.engine.snapshot()) and (now.status, now.error) == well
+    )
 
 
 def test_a_failed_load_is_a_status_not_a_crash() -> None:
@@ -122,7 +130,7 @@ def test_a_failed_load_is_a_status_not_a_crash() -> None:
 
     engine = Engine(broken, EngineSettings())  # type: ignore[arg-type]
     engine.start()
-    engine._thread.join(10)
+    engine._thread.join(DEADLINE)
     assert engine.snapshot().status is EngineStatus.FAILED
     assert engine.snapshot().error == "no such model"
     with pytest.raises(EngineUnavailableError, match="no such model"):
@@ -176,9 +184,9 @@ def test_a_loop_that_breaks_leaves_nobody_waiting(
         raise RuntimeError("no such row")
 
     harness = start(max_batch=1)
-    clients = [harness.ask(max_tokens=400) for _ in range(3)]
-    clients[0].wait_tokens(2)
-    monkeypatch.setattr(Loop, "turn", broken)
+    harness.at(lambda: harness.gained("r1") >= 2, lambda: monkeypatch.setattr(Loop, "turn", broken))
+    with harness.held():
+        clients = [harness.ask(max_tokens=400) for _ in range(3)]
     assert {client.wait().error for client in clients} == {"the engine failed: no such row"}
     harness.wait_until(lambda: harness.engine.snapshot().status is EngineStatus.FAILED)
     with pytest.raises(EngineUnavailableError, match="no such row"):

@@ -11,11 +11,13 @@ import pytest
 
 from engine.events import (
     Admitted,
+    EngineStatus,
     Finished,
     Paused,
     Prefill,
     Queued,
     Step,
+    Waiting,
     Warning,
 )
 from engine.loop import Loop
@@ -31,11 +33,11 @@ from tests.engine.conftest import Client, Harness, Start, info_of
 
 def test_cancel_while_queued_never_reaches_prefill(start: Start) -> None:
     harness = start(max_batch=1)
-    running = harness.ask(max_tokens=400)
-    queued = harness.ask(prompt=tuple(range(3, 30)))
-    later = harness.ask()
-    running.wait_tokens(1)
-    assert harness.engine.cancel(queued.request.id)
+    harness.at(lambda: harness.gained("r1"), lambda: harness.engine.cancel("r2"))
+    with harness.held():
+        harness.ask(max_tokens=400)
+        queued = harness.ask(prompt=tuple(range(3, 30)))
+        later = harness.ask()
     assert queued.wait().reason is FinishReason.CANCELLED
     assert later.wait().reason is FinishReason.LENGTH
     seen = {type(e) for e in harness.events if getattr(e, "request", None) == "r2"}
@@ -46,10 +48,8 @@ def test_cancel_while_queued_never_reaches_prefill(start: Start) -> None:
 def test_cancel_while_the_prompt_is_read(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PrefillBudget, "tokens", lambda *_: 2)
     harness = start(max_batch=2)
-    client = harness.ask(prompt=tuple(range(3, 300)), max_tokens=5)
-    harness.wait_until(lambda: harness.of(Prefill))
-    harness.engine.cancel(client.request.id)
-    finish = client.wait()
+    harness.at(lambda: harness.of(Prefill), lambda: harness.engine.cancel("r1"))
+    finish = harness.ask(prompt=tuple(range(3, 300)), max_tokens=5).wait()
     assert finish.reason is FinishReason.CANCELLED
     assert finish.usage.completion_tokens == 0
     assert harness.ask().wait().reason is FinishReason.LENGTH
@@ -57,9 +57,8 @@ def test_cancel_while_the_prompt_is_read(start: Start, monkeypatch: pytest.Monke
 
 def test_cancel_while_decoding_keeps_the_text_and_frees_the_slot(start: Start) -> None:
     harness = start(max_batch=1)
+    harness.at(lambda: harness.gained("r1") >= 7, lambda: harness.engine.cancel("r1"))
     client = harness.ask(max_tokens=400)
-    client.wait_tokens(7)
-    harness.engine.cancel(client.request.id)
     finish = client.wait()
     assert finish.reason is FinishReason.CANCELLED
     assert 7 <= finish.usage.completion_tokens < 400
@@ -82,9 +81,10 @@ def test_a_prompt_beyond_the_context_is_refused_before_any_work(harness: Harness
 
 def test_a_full_queue_refuses_at_once(start: Start) -> None:
     harness = start(max_batch=1, queue_limit=2)
-    clients = [harness.ask(max_tokens=300) for _ in range(3)]
-    with pytest.raises(QueueFullError) as refused:
-        harness.ask()
+    with harness.held():
+        clients = [harness.ask(max_tokens=300) for _ in range(3)]
+        with pytest.raises(QueueFullError) as refused:
+            harness.ask()
     assert 1 <= refused.value.retry_after <= 60
     for client in clients:
         harness.engine.cancel(client.request.id)
@@ -96,13 +96,13 @@ def test_a_request_that_does_not_fit_yet_waits_and_says_why(start: Start) -> Non
     tokens = 300
     per_token = info_of(start()).kv_bytes_per_token
     harness = start(max_batch=4, kv_budget=tokens * per_token, prefix_cache=0)
-    first = harness.ask(max_tokens=200)
-    second = harness.ask(max_tokens=200)
-    harness.wait_until(
-        lambda: any("memory" in r.waiting_for for r in harness.engine.snapshot().requests)
-    )
+    with harness.held():
+        first = harness.ask(max_tokens=200)
+        second = harness.ask(max_tokens=200)
     assert first.wait().reason is FinishReason.LENGTH
     assert second.wait().reason is FinishReason.LENGTH
+    told = [event for event in harness.of(Waiting) if isinstance(event, Waiting)]
+    assert any("memory" in event.why for event in told)
     with pytest.raises(ContextLengthError, match="memory"):
         harness.ask(max_tokens=tokens)
 
@@ -155,6 +155,11 @@ def test_a_paused_engine_sleeps(harness: Harness, monkeypatch: pytest.MonkeyPatc
 
 def test_closing_ends_open_requests(start: Start) -> None:
     harness = start(max_batch=1)
+
+    def stopping() -> bool:
+        return harness.engine.snapshot().status is EngineStatus.STOPPING
+
+    harness.at(lambda: harness.gained("r1"), lambda: harness.wait_until(stopping))
     running, queued = harness.ask(max_tokens=400), harness.ask()
     running.wait_tokens(1)
     harness.engine.close()
@@ -165,6 +170,8 @@ def test_closing_ends_open_requests(start: Start) -> None:
 
 def test_nothing_of_finished_requests_is_kept(start: Start) -> None:
     harness = start(max_batch=8)
+    loop = harness.engine._loop
+    assert loop is not None
     clients: list[Client] = []
     baseline = 0
     for round_ in range(30):
@@ -173,13 +180,11 @@ def test_nothing_of_finished_requests_is_kept(start: Start) -> None:
             harness.engine.cancel(client.request.id)
         for client in clients:
             client.wait()
-        harness.wait_until(lambda: len(harness.of(Finished)) == len(harness.of(Queued)))
+        harness.wait_until(lambda: loop.idle)
         if round_ == 5:
             baseline = mx.get_active_memory()
     assert mx.get_active_memory() <= baseline + 64 * 1024
     assert len(harness.engine.snapshot().requests) <= 64
-    loop = harness.engine._loop
-    assert loop is not None
     tables = (harness.engine._live, loop._rows, loop._scheduler.queue, loop._reader)
     assert not any(map(len, (*tables, loop._batch.rows)))
     assert loop._scheduler.running == 0

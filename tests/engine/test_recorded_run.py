@@ -21,7 +21,8 @@ def test_the_file_gives_every_request_s_times_and_their_aggregate(
     harness = start(max_batch=2)
     path = tmp_path / "run.jsonl"
     with recorded(harness.engine, path):
-        clients = [harness.ask(max_tokens=20 + 10 * n) for n in range(4)]
+        with harness.held():
+            clients = [harness.ask(max_tokens=20 + 10 * n) for n in range(4)]
         finished = [client.wait() for client in clients]
         harness.wait_until(lambda: len(harness.of(Finished)) == 4)
     (figures,) = burst_figures(read(path).events)
