@@ -15,7 +15,7 @@ from engine.server.app import create_app
 from engine.server.guard import AccessPolicy
 from engine.server.patience import PatientProtocol
 from tests.e2e.fake_engine import FakeEngine
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import DEADLINE, wait_until
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,6 +24,15 @@ def certificates_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         once = cache(httpx.create_ssl_context)
         patch.setattr(httpx._transports.default, "create_ssl_context", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody_gives_up_early() -> Iterator[None]:
+    """httpx would after 5 seconds, where it is told nothing else."""
+    with pytest.MonkeyPatch.context() as patch:
+        for stage in ("connect", "read", "write", "pool"):
+            patch.setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, stage, DEADLINE)
         yield
 
 

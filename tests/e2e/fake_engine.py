@@ -138,9 +138,9 @@ class FakeEngine:
             raise EngineUnavailableError("no model")
         if len(self.requests) >= self.room:
             raise QueueFullError("the queue is full", retry_after=7)
-        self.requests.append(request)
         self._sinks[request.id] = sink
         self.publish(Queued, request.id, request.source, len(request.prompt), request.max_tokens, 1)
+        self.requests.append(request)  # last: tests wait for it
         if not self.held:
             self.answer(request.id)
 

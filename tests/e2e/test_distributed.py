@@ -65,7 +65,7 @@ def written(folder: Path, content: Any) -> Path:
 
 
 def health(worker: RunningWorker) -> dict[str, Any]:
-    answer: dict[str, Any] = httpx.get(f"{worker.url}/health", timeout=30).json()
+    answer: dict[str, Any] = httpx.get(f"{worker.url}/health").json()
     return answer
 
 
@@ -85,7 +85,7 @@ def second_rank(worker: RunningWorker, division: str = "tensor parallel") -> int
 
 def speculation(worker: RunningWorker) -> dict[str, Any]:
     """How it goes."""
-    state: dict[str, Any] = httpx.get(f"{worker.url}/engine/state", timeout=30).json()
+    state: dict[str, Any] = httpx.get(f"{worker.url}/engine/state").json()
     return state["speculation"] or {}
 
 
@@ -198,11 +198,11 @@ def test_a_rank_that_dies_or_stops_is_named(
         killed = ("SIGKILL", "signal 9", "closed its connection")
         ends = killed if number is signal.SIGKILL else ("not heard of", "is stuck")
         assert any(words in error for words in ends)
-        state = httpx.get(f"{url}/health", timeout=30)
+        state = httpx.get(f"{url}/health")
         assert state.status_code == 503
         assert state.json()["error"] == error
         assert state.json()["running"] == 0
-        refused = httpx.post(f"{url}/v1/chat/completions", json=ENDLESS, timeout=30)
+        refused = httpx.post(f"{url}/v1/chat/completions", json=ENDLESS)
         assert refused.status_code == 503
         assert refused.json()["error"]["message"] == error
         wait_until(lambda: ended(rank), "what is left of rank 1 is ended")
@@ -221,7 +221,7 @@ def test_an_mpirun_that_is_killed_alone_takes_the_ranks_along(model: Path, hosts
             os.kill(mpirun, signal.SIGKILL)
         error = json.loads(frames[-1])["error"]["message"]
         assert error.endswith("ended with mpirun, which ended by SIGKILL")
-        state = httpx.get(f"{two.url}/health", timeout=30)
+        state = httpx.get(f"{two.url}/health")
         assert (state.status_code, state.json()["error"]) == (503, error)
         wait_until(lambda: all(map(ended, started)), "neither rank 1 nor the stand-in is left")
         assert two.stop() == 1

@@ -23,7 +23,7 @@ TEXT = "Hello wörld 👩‍👩‍👧"
 
 @pytest.fixture
 def http(server: ThreadedServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30) as client:
+    with httpx.Client(base_url=server.url) as client:
         yield client
 
 
@@ -176,7 +176,7 @@ def test_a_whole_answer_cancelled_by_id_is_not_retried(
     server: ThreadedServer, engine: FakeEngine
 ) -> None:
     engine.held = True
-    with httpx.Client(base_url=server.url, timeout=30) as http:
+    with httpx.Client(base_url=server.url) as http:
         body = {"messages": CHAT, "stream": True}
         with http.stream("POST", "/v1/chat/completions", json=body) as stream:
             id = stream.headers["x-request-id"]
@@ -214,7 +214,7 @@ def test_cancelling_an_answer_ends_all_its_choices(
     engine.held = True
     body = {"messages": CHAT, "stream": True, "n": 3}
     with (
-        httpx.Client(base_url=server.url, timeout=30) as http,
+        httpx.Client(base_url=server.url) as http,
         http.stream("POST", "/v1/chat/completions", json=body) as stream,
     ):
         httpx.post(f"{server.url}/engine/cancel/{stream.headers['x-request-id']}")

@@ -65,7 +65,7 @@ def test_health_counts_who_waits_and_who_runs(server: ThreadedServer, engine: Fa
     engine.held = True
     body = {"messages": CHAT, "stream": True}
     with (
-        httpx.Client(timeout=30) as http,
+        httpx.Client() as http,
         http.stream("POST", f"{server.url}/v1/chat/completions", json=body),
     ):
         health = httpx.get(f"{server.url}/health").json()
@@ -125,7 +125,7 @@ def test_events_open_with_a_snapshot_and_keep_every_lifecycle_event(
     server: ThreadedServer, engine: FakeEngine
 ) -> None:
     engine.pieces = tuple("abcdefghij")
-    with httpx.Client(timeout=30) as http:
+    with httpx.Client() as http:
         events = events_of(http, server.url)
         assert isinstance(next(events), Snapshot)
         httpx.post(f"{server.url}/v1/chat/completions", json={"messages": CHAT})
@@ -144,7 +144,7 @@ def test_events_open_with_a_snapshot_and_keep_every_lifecycle_event(
 
 
 def test_events_end_when_the_engine_stops(server: ThreadedServer, engine: FakeEngine) -> None:
-    with httpx.Client(timeout=30) as http:
+    with httpx.Client() as http:
         events = events_of(http, server.url)
         next(events)
         engine.close()
@@ -153,7 +153,7 @@ def test_events_end_when_the_engine_stops(server: ThreadedServer, engine: FakeEn
 
 def test_a_subscriber_that_leaves_is_forgotten(server: ThreadedServer, engine: FakeEngine) -> None:
     for _ in range(3):
-        with httpx.Client(timeout=30) as http:
+        with httpx.Client() as http:
             events = events_of(http, server.url)
             next(events)
             assert engine.subscribers == 1

@@ -23,7 +23,7 @@ URL = "/v1/chat/completions"
 
 @pytest.fixture
 def http(server: ThreadedServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30) as client:
+    with httpx.Client(base_url=server.url) as client:
         yield client
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import openai
@@ -12,7 +13,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenLogprob
 
 from engine.engine import Engine
-from engine.events import Admitted, Finished, FirstToken
+from engine.events import Admitted, Finished, FirstToken, Phase
 from engine.models.load import load
 from engine.server.guard import AccessPolicy
 from engine.types import EngineSettings
@@ -60,6 +61,21 @@ def streamed(
             if choice.logprobs:
                 entries.setdefault(choice.index, []).extend(choice.logprobs.content)
     return texts, entries
+
+
+@contextmanager
+def together(engine: Engine, requests: int) -> Iterator[None]:
+    """What is asked inside starts only at its end, once so many wait."""
+
+    def waiting() -> int:
+        return sum(request.phase is Phase.QUEUED for request in engine.snapshot().requests)
+
+    engine.pause(True)
+    try:
+        yield
+        wait_until(lambda: waiting() == requests, f"{requests} requests wait")
+    finally:
+        engine.pause(False)
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.3, "seed": 5}])
@@ -127,7 +143,7 @@ def test_a_penalised_or_sampled_neighbour_changes_nothing_and_shares_the_time(
     subscription = real_engine.subscribe(lambda: None)
     subscription.drain()  # the snapshot
     extra = {"extra_body": {"repetition_penalty": 1.4}}
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(3) as pool, together(real_engine, 3):
         plain = pool.submit(whole, client, max_tokens=120)
         others = [
             pool.submit(whole, client, max_tokens=120, **extra),

@@ -82,8 +82,9 @@ def test_answers_in_one_batch_are_the_answers_alone(
         together[index] = text_of(stream)
 
     threads = [threading.Thread(target=follow, args=(index,)) for index in range(len(chats))]
-    for thread in threads:
-        thread.start()
+    with worker.together(len(chats)):
+        for thread in threads:
+            thread.start()
     for thread in threads:
         thread.join()
     assert together == alone

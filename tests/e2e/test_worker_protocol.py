@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -34,9 +35,13 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorker]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def at_rest(worker: RunningWorker) -> None:
+    wait_until(worker.idle, "earlier tests' requests have ended")
+
+
 @pytest.fixture
 def client(worker: RunningWorker) -> Iterator[openai.OpenAI]:
-    wait_until(worker.idle, "earlier tests' requests have ended")
     with worker.openai() as client:
         yield client
 
@@ -146,10 +151,15 @@ def test_leaving_a_stream_frees_its_slot(worker: RunningWorker) -> None:
 
 
 def test_leaving_before_a_whole_answer_frees_its_slot(worker: RunningWorker) -> None:
-    wait_until(worker.idle, "earlier requests have ended")
-    body = {"messages": CHAT, "temperature": 0}
-    with pytest.raises(httpx.ReadTimeout), httpx.Client(timeout=0.5) as http:
-        http.post(f"{worker.url}/v1/chat/completions", json=body)
+    body = json.dumps({"messages": CHAT, "temperature": 0}).encode()
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    )
+    url = httpx.URL(worker.url)
+    with socket.create_connection((url.host, url.port or 0)) as leaving:
+        leaving.sendall(head + body)
+        wait_until(lambda: not worker.idle(), "it runs")
     wait_until(worker.idle, "the slot is free again")
     latest = worker.state().requests[-1]
     assert latest.reason is FinishReason.CANCELLED
@@ -173,8 +183,10 @@ def test_a_full_queue_refuses_with_a_time_to_return(
     worker: RunningWorker, client: openai.OpenAI
 ) -> None:
     with contextlib.ExitStack() as streams:
-        for _ in range(SLOTS + QUEUE):
+        for number in range(SLOTS + QUEUE):
             streams.enter_context(endless(worker))
+            expected = max(0, number + 1 - SLOTS)
+            wait_until(lambda n=expected: worker.waiting() == n, "the others have their slots")
         with pytest.raises(openai.RateLimitError, match="queue is full") as caught:
             ask(client)
         assert int(caught.value.response.headers["retry-after"]) >= 1

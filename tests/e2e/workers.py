@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -75,6 +76,19 @@ class RunningWorker:
 
     def idle(self) -> bool:
         return all(r.phase is Phase.FINISHED for r in self.state().requests)
+
+    @contextmanager
+    def together(self, requests: int) -> Iterator[None]:
+        """What is asked inside starts only at its end, once so many wait."""
+        httpx.post(f"{self.url}/engine/pause").raise_for_status()
+        try:
+            yield
+            wait_until(lambda: self.waiting() == requests, f"{requests} requests wait")
+        finally:
+            httpx.post(f"{self.url}/engine/resume").raise_for_status()
+
+    def waiting(self) -> int:
+        return sum(r.phase is Phase.QUEUED for r in self.state().requests)
 
     def wait_for_end(self) -> int:
         code = self.process.wait(DEADLINE)

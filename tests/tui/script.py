@@ -23,6 +23,7 @@ ORDERS = {
     "#emoji": "Sun ☺️ and love ❤️ step 1️⃣ family 👩‍👩‍👧 flag 🇩🇪 wave 👍🏽 done. ",
     "#think": "<think>\nIs it round?\n</think>\n\nYes, **round**.\n\n",
     "#brackets": "[/some/path] a[/]b [bold ",
+    "#hold": PROSE,
     "#fail": PROSE,
     "#die": PROSE,
 }
@@ -33,7 +34,9 @@ ORDERS = {
 class Script:
     """How the double behaves. rate: tokens a second for each row. tokens: where answers end by
     themselves. prefill_rate: prompt tokens a second. load_seconds: how long it says "loading".
-    load_error: the load fails with this line. die: what `#die` does."""
+    loading: it says so until this is false. load_error: the load fails with this line. together:
+    the first rows start once so many wait. holding: `#hold` holds until this is false. die: what
+    `#die` does."""
 
     slots: int = 8
     queue_limit: int = 256
@@ -42,7 +45,10 @@ class Script:
     prefill_rate: float = 2000.0
     context: int = 8192
     load_seconds: float = 0.0
+    loading: bool = False
     load_error: str | None = None
+    together: int = 1
+    holding: bool = True
     die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -3,8 +3,9 @@
     python -m tests.tui.scripted_engine --socket /tmp/x.sock --rate 30 --slots 8 --tokens 200
 
 It takes the worker's own options too, so it can stand in for `python -m engine`. Words in the last
-message choose what happens: `#code`, `#cjk`, `#emoji` (what is written), `#fail` (the request ends
-with an error), `#die` (the whole process goes, as in a native crash).
+message choose what happens: `#code`, `#cjk`, `#emoji` (what is written), `#hold` (nothing comes
+after the first tokens), `#fail` (the request ends with an error), `#die` (the whole process goes,
+as in a native crash).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from tests.tui.script import Row, Script, ScriptedModel
 
 NAME = "scripted-1"
 STRIKES_AFTER = 5
-"""Tokens written before `#fail` and `#die` take effect."""
+"""Tokens written before `#hold`, `#fail` and `#die` take effect."""
 
 
 class ScriptedEngine:
@@ -119,6 +120,8 @@ class ScriptedEngine:
             load = Progress("load", "weights", (step - 10) * 27, 270, "tensors")
             self._publish(Status, EngineStatus.LOADING, fetch if step < 10 else load)
             await asyncio.sleep(script.load_seconds / steps)
+        while script.loading:
+            await asyncio.sleep(0.01)
         if script.load_error:
             self._publish(Status, EngineStatus.FAILED, None, script.load_error)
             return
@@ -126,6 +129,9 @@ class ScriptedEngine:
         self._publish(Status, EngineStatus.OK, None, None, self.model.info)
 
     def _admit(self) -> None:
+        if len(self.queue) < self.script.together:
+            return
+        self.script.together = 1
         while self.queue and len(self.running) < self.script.slots and not self.paused:
             row = self.queue.pop(0)
             row.slot = min(set(range(self.script.slots)) - {r.slot for r in self.running})
@@ -142,7 +148,7 @@ class ScriptedEngine:
                 self._publish(Prefill, row.request.id, row.prefilled, total, 1.0)
 
     def _decode(self, milliseconds: float) -> None:
-        rows = [row for row in self.running if row.read]
+        rows = [row for row in self.running if row.read and not self._holds(row)]
         for row in rows:
             if row.tokens == 0:
                 self._publish(FirstToken, row.request.id)
@@ -160,6 +166,9 @@ class ScriptedEngine:
                 self._finish(row, FinishReason.LENGTH)
             elif row.tokens == self.script.tokens:
                 self._finish(row, FinishReason.STOP)
+
+    def _holds(self, row: Row) -> bool:
+        return self.script.holding and "#hold" in row.orders and row.tokens == STRIKES_AFTER
 
     def _finish(self, row: Row, reason: FinishReason, error: str | None = None) -> None:
         (self.running if row in self.running else self.queue).remove(row)
