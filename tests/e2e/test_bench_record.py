@@ -15,7 +15,10 @@ from tests.proof.loopback import ThreadedLoopback
 from tests.proof.simulated import CONSTANT
 from tests.tiny import tiny_llama
 
-OPTIONS = ("--n", "1,3", "--tokens", "33", "--repeat", "2", "--probes", "none")
+TOKENS = 400
+"""Long enough that the three of a burst are there together however late one is sent."""
+
+OPTIONS = ("--n", "1,3", "--tokens", str(TOKENS), "--repeat", "2", "--probes", "none")
 
 
 def bench(*words: str | Path) -> int:
@@ -34,7 +37,7 @@ def test_the_recording_of_a_bench_holds_every_round_of_it(tmp_path: Path) -> Non
     for burst in (burst for burst in bursts if burst.requests == 3):
         assert all(lane.request.finished is not None for lane in burst.lanes)
         assert burst.aggregate is not None
-        assert burst.aggregate.tokens == 3 * 33
+        assert burst.aggregate.tokens == 3 * TOKENS
 
 
 def test_a_server_without_events_is_benched_all_the_same(
