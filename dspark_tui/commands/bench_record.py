@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.client import Disconnected, EngineClient
 from dspark_tui.engines.client_errors import ClientError, NoEventsError
+from engine.events import Snapshot, decode
 from engine.proof.recording import Recorder
 from engine.state import EngineState
 
@@ -73,21 +75,32 @@ class _Follower:
             self._grown.set()
 
     async def settled(self) -> None:
-        """Wait, within reason, until the server's state is known and nothing runs in it."""
-        with suppress(TimeoutError):
+        """Wait, within reason, until all requests the server knows of were heard of to their end:
+        its events come by another way than its answers, and later."""
+        with suppress(TimeoutError, ClientError):
             async with asyncio.timeout(PATIENCE):
-                while not self._over and not self._idle:
-                    self._grown.clear()
-                    await self._grown.wait()
+                await self._until(lambda: self._begun)
+                known = await self._known()
+                await self._until(lambda: self._heard_all(known))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not self._over and not condition():
+            self._grown.clear()
+            await self._grown.wait()
+
+    async def _known(self) -> set[str]:
+        """The requests of which the server's own state tells."""
+        text = None if self._over else await self._client.look_up("/engine/state")
+        state = decode(json.loads(text)) if text else None
+        return {r.request for r in state.requests} if isinstance(state, Snapshot) else set()
+
+    def _heard_all(self, known: set[str]) -> bool:
+        requests = self._state.requests
+        return known <= requests.keys() and all(r.finished is not None for r in requests.values())
 
     @property
     def _begun(self) -> bool:
         return self._state.wall > 0  # of the snapshot that comes first
-
-    @property
-    def _idle(self) -> bool:
-        requests = self._state.requests.values()
-        return self._begun and all(request.finished is not None for request in requests)
 
 
 def _say(line: str) -> None:
