@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from dspark_tui.batch.ending import Ending, ending_by
 from dspark_tui.conversation.answer import Answer
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.text.foreign import harmless
@@ -21,8 +22,9 @@ def outcome(answer: Answer) -> str:
     if answer.problem:
         return answer.problem
     tokens = "" if answer.tokens is None else f"{answer.tokens} tokens in "
-    cut = ", cut off at its limit" if answer.reason == "length" else ""
-    return f"{tokens}{answer.completion_time or 0:.1f} s{cut}"
+    ending = ending_by(answer.reason)
+    how = "" if ending is Ending.DONE else f", {ending}"
+    return f"{tokens}{answer.completion_time or 0:.1f} s{how}"
 
 
 def show(text: str) -> None:

@@ -26,7 +26,7 @@ def lane_rows(lanes: Iterable[Lane], now: float, wall: float) -> Iterator[tuple[
         yield (
             request.request,
             request.source,
-            "sent" if unseen else request.phase.value,
+            "sent" if unseen else str(lane.ending or request.phase),
             None if lane.by_stopwatch else request.prompt_tokens,
             None if lane.by_stopwatch else request.cached_tokens,
             request.tokens,

@@ -8,18 +8,20 @@ from itertools import chain, groupby, pairwise
 from msgspec import Struct
 
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.ending import ending_by
 from dspark_tui.batch.lanes import Axis, Lane, lane_cells
 from dspark_tui.batch.live import LiveState
 from dspark_tui.batch.parts import Cell, Part, Row, row_cells, wrapped
 from dspark_tui.text.wrap import cut
 from engine.events import Load, Phase
+from engine.types import FinishReason
 
 ROOMY = 8
 """Rows from which the panel has room for more than lanes."""
 LEGEND = 12
 FOREIGN = "*"
 """Before the label of a request that another client of the engine sent."""
-ENDS = {"done": "done", "length": "token limit", "stopped": "stopped", "failed": "failed"}
+ENDS: dict[str, str] = {end.cell: end for end in map(ending_by, FinishReason)}
 LEGEND_NAMES = {
     "queued": "queued",
     "prefill": "prefill",

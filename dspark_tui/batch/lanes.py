@@ -8,10 +8,10 @@ from math import ceil
 
 from msgspec import Struct
 
+from dspark_tui.batch.ending import Ending, ending_by
 from dspark_tui.batch.parts import Cell
 from dspark_tui.batch.rate import decode_rate
 from engine.events import Phase, RequestState
-from engine.types import FinishReason
 
 
 class SpanKind(StrEnum):
@@ -56,6 +56,11 @@ class Lane(Struct, frozen=True):
     @property
     def running(self) -> bool:
         return self.request.phase in (Phase.PREFILL, Phase.DECODE)
+
+    @property
+    def ending(self) -> Ending | None:
+        """As the engine tells it; None while it runs."""
+        return None if self.request.reason is None else ending_by(self.request.reason)
 
     @property
     def mid_flight(self) -> bool:
@@ -106,13 +111,6 @@ def first_known(*times: float | None) -> float:
     """The first time that is known."""
     return next(time for time in times if time is not None)
 
-
-END_MARKS = {
-    FinishReason.STOP: Cell.DONE,
-    FinishReason.LENGTH: Cell.LENGTH,
-    FinishReason.CANCELLED: Cell.STOPPED,
-    FinishReason.ERROR: Cell.FAILED,
-}
 
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 """Seconds between two labels of an axis."""
@@ -178,8 +176,8 @@ def lane_cells(lane: Lane, axis: Axis, now: float) -> list[Cell]:
         cells[start:end] = [Cell(span.kind)] * (end - start)
     for stall in lane.stalls:
         cells[axis.column(stall.start)] = Cell.STALL
-    if lane.request.reason is not None and lane.request.finished is not None:
-        cells[axis.column(lane.request.finished)] = END_MARKS[lane.request.reason]
+    if lane.ending is not None and lane.request.finished is not None:
+        cells[axis.column(lane.request.finished)] = lane.ending.cell
     elif lane.request.phase is Phase.DECODE:
         cells[axis.column(now)] = Cell.RUNNING
     else:

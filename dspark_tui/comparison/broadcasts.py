@@ -85,11 +85,10 @@ class Reply(Struct):
 
     @property
     def ending(self) -> str:
-        """How it ended, in OpenAI's words where the engine said so; else where it is."""
+        """In one word: how it ended, or where it is."""
         if self.run is None:
             return "taken back" if self.dropped else "queued"
-        status, reason = self.run.turn.status, self.record.reason
-        return reason or status if status is TurnStatus.DONE else status
+        return self.run.turn.state
 
 
 class Broadcast(Struct):

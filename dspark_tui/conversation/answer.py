@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from dspark_tui.batch.ending import BY_ANOTHER_CLIENT, Ending
 from dspark_tui.batch.live import Aggregate
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.engines.chat_updates import Message
@@ -26,7 +27,7 @@ class Answer(Struct):
     sent: float = field(default_factory=time.monotonic)
     text: str = ""
     reason: str = ""
-    problem: str = "interrupted"
+    problem: str = Ending.INTERRUPTED
     tokens: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -58,7 +59,7 @@ class Answer(Struct):
                     case Ended():
                         self._end(update)
             if self.reason == CANCELLED:
-                raise ClientError("somebody cancelled it")
+                raise ClientError(f"{Ending.ELSEWHERE}: {BY_ANOTHER_CLIENT}")
             self.problem = ""
         except ClientError as error:
             self.problem = str(error)

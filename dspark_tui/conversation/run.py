@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dspark_tui.batch.ending import BY_ANOTHER_CLIENT
 from dspark_tui.conversation.params import DRAWN_SEED_BITS
 from dspark_tui.conversation.request_record import RequestRecord
 from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
@@ -24,8 +25,6 @@ log = logging.getLogger(__name__)
 CONTINUES = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields that make the last message the answer's beginning; servers that don't know them
 see it by the message's role, or answer anew."""
-
-ELSEWHERE = "another client of the engine stopped it"
 
 
 class Run:
@@ -121,7 +120,7 @@ class Run:
                     )
         stopped = self.reason == CANCELLED
         if stopped:  # not by `stop`, which ends this task at once
-            self.turn.problem = ELSEWHERE
+            self.turn.problem = BY_ANOTHER_CLIENT
         self.turn.status = TurnStatus.STOPPED if stopped else TurnStatus.DONE
 
     def _sampling(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from dspark_tui.batch.ending import Ending, ending_by
 from dspark_tui.conversation.request_record import RequestRecord
 
 RANDOM_BITS = 12
@@ -23,7 +24,7 @@ class TurnStatus(StrEnum):
     SENT = "sent"  # the engine has it; no text so far
     RUNNING = "running"
     DONE = "done"
-    STOPPED = "stopped"  # by the person
+    STOPPED = "stopped"  # by a person, here or elsewhere
     INTERRUPTED = "interrupted"  # the engine, the connection or the workbench went away
     FAILED = "failed"  # the engine refused or gave up on it; `problem` says why
 
@@ -69,12 +70,23 @@ class Turn(Struct, eq=False):
         return self.id / 1e9
 
     @property
-    def cut_off(self) -> bool:
-        """Did the answer end at the token limit?"""
-        return bool(self.requests) and self.requests[-1].reason == "length"
+    def ending(self) -> Ending | None:
+        """How it ended; None while it hasn't."""
+        said = ending_by(self.requests[-1].reason if self.requests else "")
+        match self.status:
+            case TurnStatus.DONE:
+                return said
+            case TurnStatus.STOPPED if said is Ending.STOPPED:  # the engine said it, not `Run.stop`
+                return Ending.ELSEWHERE
+            case _:
+                return Ending(self.status) if self.status.over else None
+
+    @property
+    def state(self) -> str:
+        """In one word: how it ended, or where it is."""
+        return self.ending or self.status
 
     @property
     def can_go_on(self) -> bool:
         """Is there an answer that was not finished by the model itself?"""
-        return self.status.over and bool(self.answer) and (self.status is not TurnStatus.DONE
-                                                           or self.cut_off)  # fmt: skip
+        return bool(self.answer) and self.ending not in (None, Ending.DONE)

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from dspark_tui.batch.ending import Ending, ending_by
 from dspark_tui.conversation.answer import Answer
 from dspark_tui.experiments.experiment import Cell, Experiment, Inputs
 from dspark_tui.experiments.result_table import Row
@@ -59,9 +60,11 @@ class Entry(Struct):
         return self.state is State.REFUSED or not all(self.verdicts)
 
     @property
-    def cut_off(self) -> bool:
-        """Did its answer end only because it was not to be longer?"""
-        return self.row is not None and self.row["reason"] == "length"
+    def ending(self) -> Ending | None:
+        """How it ended; None before that."""
+        if self.row is not None:
+            return ending_by(self.row["reason"])
+        return Ending.FAILED if self.state is State.REFUSED else None
 
     @property
     def tokens(self) -> int | None:

@@ -16,10 +16,11 @@ from dspark_tui.text.wrap import cut
 NAME_WIDTHS = 10, 48
 """The least and the most columns a pane's name gets."""
 VOTED = " voted"
+GAP = 2
 
 CSV_COLUMNS = (
     "prompt", "pane", "name", "turn", "engine", *ASKED_WITH, "words", "tokens", "prompt_tokens",
-    "cached_tokens", "ttft", "completion_time", "finish_reason", "vote", "blind", "answer",
+    "cached_tokens", "ttft", "completion_time", "state", "finish_reason", "vote", "blind", "answer",
 )  # fmt: skip
 """Times are seconds from sending the request. turn: the id that the pane's own export has for it,
 with what was said before."""
@@ -39,17 +40,19 @@ COLUMNS = (
     Column("cached", 7, lambda reply: reply.record.cached_tokens),
     Column("ttft", 7, lambda reply: reply.record.first),
     Column("time", 8, lambda reply: reply.record.seconds),
-    Column("end", 12, lambda reply: reply.ending),
 )
 
 
 def table(broadcast: Broadcast, width: int, dash: str) -> Content:
     """A line for each pane, under its alias while the panes are hidden. dash: for the unknown.
 
-    Where there is little room, the first column is left out.
+    Where there is little room, the first columns are left out.
     """
     least, most = NAME_WIDTHS
-    columns = COLUMNS if width - _cells(COLUMNS) >= least else COLUMNS[1:]
+    longest = max(len(reply.ending) for reply in broadcast.replies)
+    columns = [*COLUMNS, Column("end", longest + GAP, lambda reply: reply.ending)]
+    while width - _cells(columns) < least:
+        del columns[0]
     room = min(most, max(least, width - _cells(columns)))
     header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in columns)
     lines = [Content.styled(header, FAINT)]
@@ -75,7 +78,8 @@ def csv_rows(broadcast: Broadcast) -> Iterator[tuple[object, ...]]:
             broadcast.prompt, reply.pane.number, reply.pane.params.name,
             "" if reply.run is None else reply.run.turn.id, reply.engine, *record.asked_with,
             reply.words, record.tokens, record.prompt_tokens, record.cached_tokens, record.first,
-            record.ended, reply.ending, "" if vote is None else reply.candidate in vote.winners,
+            record.ended, reply.ending, record.reason,
+            "" if vote is None else reply.candidate in vote.winners,
             "" if vote is None else vote.blind, reply.answer,
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.ending import Ending
 from dspark_tui.experiments.board import RATINGS, Entry, State
 from dspark_tui.screens.text_sheet import TextSheet
 from dspark_tui.text.foreign import drawable
@@ -98,9 +99,7 @@ class CellScreen(TextSheet):
         text.append(entry.text)
         self._written = len(entry.text)
         if entry.state is not State.RUNNING:
-            text.end_answer(_figures(entry), _marked(entry))
-            if entry.cut_off:
-                text.note(f"{self._glyphs.length} cut off at its limit")
+            text.end_answer(_figures(entry), self._marked(entry))
             self._show_verdicts(entry)
             self.call_after_refresh(self.action_first)
 
@@ -114,6 +113,14 @@ class CellScreen(TextSheet):
         rated = f"rated {entry.rating}" if entry.rating else "1-5 rate"
         keys = "Left Right other cells   y copy   Esc grid"
         sheet.border_subtitle = f"{rated}   {keys}"
+
+    def _marked(self, entry: Entry) -> str:
+        """Why an answer is not whole, "" if it is."""
+        if entry.ending is None:
+            return "not asked yet"
+        if entry.ending is Ending.DONE:
+            return ""
+        return ": ".join(filter(None, (entry.ending.marked(self._glyphs), entry.problem)))
 
     def _show_verdicts(self, entry: Entry) -> None:
         assertions = self._grid.board.experiment.assertions
@@ -134,10 +141,3 @@ def _figures(entry: Entry) -> str:
         f"{tokens / seconds:.1f} tok/s" if tokens and seconds else "",
     ]
     return "   ".join(filter(None, figures))
-
-
-def _marked(entry: Entry) -> str | None:
-    """Why an answer is not whole, None if it is."""
-    if entry.state is State.WAITING:
-        return "not asked yet"
-    return entry.problem or None

@@ -80,7 +80,7 @@ def _message_rows(panes: Iterable[Conversation]) -> Iterator[Row]:
                 "turn": turn.id,
                 "after": turn.parent.id if turn.parent else None,
                 "shown": turn in pane.turns,
-                "status": turn.status.value,
+                "status": str(turn.state),
                 "origin": turn.origin.value,
                 "seed": turn.seed,
             }
@@ -105,7 +105,7 @@ def _request_row(pane: Conversation, turn: Turn, record: RequestRecord) -> Row:
         "name": pane.params.name,
         "turn": turn.id,
         "request": record.request,
-        "state": "running" if record.ended is None else turn.status.value,
+        "state": "running" if record.ended is None else str(turn.state),
         "prompt_tokens": record.prompt_tokens,
         "cached_tokens": record.cached_tokens,
         "tokens": record.tokens,
@@ -148,7 +148,7 @@ def _markdown(pane: Conversation) -> str:
             said = system
         parts += ["> " + turn.prompt.replace("\n", "\n> "), _fenced(turn.answer)]
         if turn.requests:
-            parts.append(f"*{turn.status}, {_figures(turn.requests[-1])}*")
+            parts.append(f"*{turn.state}, {_figures(turn.requests[-1])}*")
     return "\n\n".join(part for part in parts if part)
 
 

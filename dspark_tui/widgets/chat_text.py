@@ -78,21 +78,25 @@ class ChatText(TextRows):
         for piece in self._splitter.push(text):
             self._take(piece)
 
-    def end_answer(self, footer: str, marked: str | None) -> None:
+    def end_answer(self, footer: str, marked: str) -> None:
         """Close the answer without its trailing blank lines, then say what `note` held back."""
         for piece in self._splitter.flush() if self._answering else ():
             self._take(piece)
         while self._answering and self._ends_blank():
             self.pop()
         self._end_thought()
-        if marked:
-            self._say(Kind.MARKED, "   ".join((marked, footer) if footer else (marked,)))
-        elif footer:
-            self._say(Kind.FOOTER, footer)
         self._answering, self._splitter = False, Splitter()
+        self.sign(footer, marked)
         for text in self._later:
             self.note(text)
         self._later.clear()
+
+    def sign(self, footer: str, marked: str) -> None:
+        """Say below the latest answer how it ended, in place of the notes there."""
+        while self.lines and self.lines[-1].kind is Kind.NOTE:
+            self.pop()
+        if words := "   ".join(filter(None, (marked, footer))):
+            self._say(Kind.MARKED if marked else Kind.FOOTER, words)
 
     def note(self, text: str) -> None:
         """A status line, below the answer if one is open."""
@@ -271,8 +275,6 @@ class ChatText(TextRows):
         match kind:
             case Kind.USER if number == 0:
                 return f"{self._glyphs.prompt} "
-            case Kind.MARKED:
-                return f"{self._glyphs.stopped} "
             case Kind.USER | Kind.NOTE | Kind.THOUGHT:
                 return "  "
         return ""

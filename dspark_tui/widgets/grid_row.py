@@ -71,15 +71,9 @@ def cell_parts(entry: Entry, width: int, signs: Glyphs, wanted: bool) -> tuple[P
 
 
 def _state_sign(entry: Entry, signs: Glyphs) -> str:
-    match entry.state:
-        case State.WAITING:
-            return signs.queued
-        case State.RUNNING:
-            return signs.running
-        case State.REFUSED:
-            return signs.failed
-        case State.ANSWERED:
-            return signs.length if entry.cut_off else signs.done
+    if entry.ending is not None:
+        return entry.ending.sign(signs)
+    return signs.queued if entry.state is State.WAITING else signs.running
 
 
 def _tail(entry: Entry, signs: Glyphs) -> tuple[Part, ...]:

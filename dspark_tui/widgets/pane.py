@@ -15,8 +15,9 @@ from textual.reactive import reactive
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.ending import Ending
 from dspark_tui.conversation.params import PaneParams
-from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
+from dspark_tui.conversation.session import Conversation, Turn
 from dspark_tui.conversation.turns import Origin
 from dspark_tui.keymap import Keymap
 from dspark_tui.text.foreign import drawable
@@ -43,15 +44,13 @@ all of them share one batch.
 BORDER_ENDS = 6
 """Cells of a border beside its title."""
 
-ENDINGS = {
-    TurnStatus.STOPPED: "stopped",
-    TurnStatus.INTERRUPTED: "interrupted",
-    TurnStatus.FAILED: "failed",
-}
-
 
 class Pane(Vertical, can_focus=True):
-    """Shows a Conversation as its runs begin, advance and end. context: where keys go now."""
+    """Shows a Conversation as its runs begin, advance and end. context: where keys go now.
+
+    How the latest answer ended and its figures stand in the border, where they take no line from
+    the text; those of earlier ones stand below them.
+    """
 
     context: reactive[Context] = reactive(Context.COMPOSER)
 
@@ -125,26 +124,31 @@ class Pane(Vertical, can_focus=True):
         """Draw the conversation anew: it was stored, or another of its branches is shown now."""
         turns = self.conversation.turns
         self.set_class(bool(turns), "-spoken")
-        self._show_whole(turns)
+        self._show_whole(turns[:-1])
         if turns:
-            self._conclude(turns[-1], again=turns[-1].status is TurnStatus.INTERRUPTED)
+            last = turns[-1]
+            self._show_prompt(last)
+            self._conclude(last, again=last.ending is Ending.INTERRUPTED)
 
     def begin(self, run: Run) -> None:
         """Show a prompt and open its answer, or open the one that is continued."""
         self.add_class("-spoken", "-busy")
         self.remove_class("-troubled")
-        turn = run.turn
+        turn, earlier = run.turn, self.conversation.turns[:-1]
         if turn.origin is not Origin.SENT or run.continues:
-            self._show_whole(self.conversation.turns[:-1])
+            self._show_whole(earlier)
+        elif earlier:
+            self._sign(earlier[-1])
         self._show_prompt(turn)
         self.transcript.follow()
 
     def _show_whole(self, turns: Iterable[Turn]) -> None:
-        """Replace everything with turns that are over."""
+        """Replace everything with turns that others follow."""
         self.transcript.clear()
         for turn in turns:
             self._show_prompt(turn)
-            self._show_end(turn)
+            self.transcript.end_answer()
+            self._sign(turn)
 
     def _show_prompt(self, turn: Turn) -> None:
         """The prompt, and the answer as far as it is there, open."""
@@ -161,9 +165,11 @@ class Pane(Vertical, can_focus=True):
         place = f"{self._glyphs.earlier} {nth}/{count} {self._glyphs.later}" if count > 1 else ""
         return "  ".join(part for part in (place, turn.origin) if part)
 
-    def _show_end(self, turn: Turn) -> None:
-        """Close the answer and say how it ended."""
-        self.transcript.end_answer(_summary(turn), ENDINGS.get(turn.status))
+    def _sign(self, turn: Turn) -> None:
+        """Say below the answer how it ended, instead of what could be done about it."""
+        ending = turn.ending
+        marked = "" if ending in (None, Ending.DONE) else ending.marked(self._glyphs)
+        self.transcript.sign(_summary(turn), marked)
         if turn.problem:
             self.transcript.note(turn.problem)
 
@@ -179,26 +185,29 @@ class Pane(Vertical, can_focus=True):
     def end(self, run: Run) -> None:
         """Close the answer and say how it ended."""
         self.remove_class("-busy")
-        self._show_end(run.turn)
         self._conclude(run.turn, again=not run.refused)
 
     def _conclude(self, turn: Turn, *, again: bool) -> None:
-        """Say of the last turn what can be done about its end, and its figures in the border.
+        """Close the last answer and say what can be done about its end.
 
         again: what went wrong may go well another time.
         """
-        troubled = turn.status in (TurnStatus.INTERRUPTED, TurnStatus.FAILED)
-        self.set_class(troubled, "-troubled")
-        if troubled and again:
+        self.transcript.end_answer()
+        ending = turn.ending
+        assert ending is not None, "only an answer that is over has an end"
+        self.set_class(ending.troubled, "-troubled")
+        if turn.problem:
+            self.transcript.note(turn.problem)
+        if ending.troubled and again:
             self.transcript.note(self._remedy(turn))
-        elif turn.status is TurnStatus.DONE and turn.cut_off:
+        elif ending is Ending.LENGTH:
             params = self._keymap.name("params", Context.COMPOSER)
             leave = self._keymap.name("leave", Context.COMPOSER)
             go_on = self._keymap.name("go_on", Context.PANES)
             self.transcript.note(
                 f"cut off at the token limit ({params} raises it; {leave}, {go_on} goes on)"
             )
-        self._show_state(self._ending(turn))
+        self._show_state("  ".join(filter(None, (ending.marked(self._glyphs), _summary(turn)))))
 
     def _remedy(self, turn: Turn) -> str:
         leave = self._keymap.name("leave", Context.COMPOSER)
@@ -225,15 +234,6 @@ class Pane(Vertical, can_focus=True):
         stop = self._keymap.name("step_back" if typing else "stop", self.context)
         first = Content(" ".join(pending[0].split())).truncate(16, ellipsis=True)
         return f"queued: {first.plain}{more} ({stop} takes back)   "
-
-    def _ending(self, turn: Turn) -> str:
-        glyphs = self._glyphs
-        mark = {
-            TurnStatus.DONE: glyphs.length if turn.cut_off else glyphs.done,
-            TurnStatus.STOPPED: glyphs.stopped,
-        }.get(turn.status, glyphs.failed)
-        ending, summary = ENDINGS.get(turn.status, "done"), _summary(turn)
-        return "  ".join(part for part in (f"{mark} {ending}", summary) if part)
 
     def _show_state(self, state: str) -> None:
         if state != self._state:

@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from dspark_tui.actions import Context
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.conversation.session import Conversation, Session, TurnStatus
+from dspark_tui.conversation.session import Conversation, Session
 from dspark_tui.keymap import Keymap
 
 
@@ -61,9 +61,5 @@ class TabStrip(Static):
     def _mark(self, pane: Conversation) -> str:
         if not pane.turns:
             return self._glyphs.queued
-        status = pane.turns[-1].status
-        if not status.over:
-            return self._glyphs.running
-        if status in (TurnStatus.FAILED, TurnStatus.INTERRUPTED):
-            return self._glyphs.failed
-        return self._glyphs.stopped if status is TurnStatus.STOPPED else self._glyphs.done
+        ending = pane.turns[-1].ending
+        return self._glyphs.running if ending is None else ending.sign(self._glyphs)

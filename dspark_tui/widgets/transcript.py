@@ -87,13 +87,18 @@ class Transcript(ScrollView):
         self._text.append(text)
         self._settle()
 
-    def end_answer(self, footer: str = "", marked: str | None = None) -> None:
-        """Close the answer. marked: why it is not whole, e.g. "stopped" or "interrupted"."""
+    def end_answer(self, footer: str = "", marked: str = "") -> None:
+        """Close the answer. marked: why it is not whole, e.g. "✗ stopped"."""
         self._text.end_answer(footer, marked)
         if self._following:
             self._text.forget()
         self._settle()
         self._set_in_type()
+
+    def sign(self, footer: str, marked: str = "") -> None:
+        """Say below the latest answer how it ended, in place of the notes there."""
+        self._text.sign(footer, marked)
+        self._settle()
 
     def note(self, text: str) -> None:
         """Add a dim status line, below the answer if one is being written."""

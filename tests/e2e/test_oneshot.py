@@ -60,7 +60,7 @@ def test_all_panes_are_asked_and_shown_as_they_complete(
     hot, cold = out.index("Pane 2, hot (T1.2 max 4): 4 tokens in "), out.index("Pane 1, cold (T0")
     assert hot < cold
     assert f"\n{text_of(4)}\n\n" in out[hot:cold]
-    assert out.endswith(f", cut off at its limit\n{text_of(9)}\n\n")
+    assert out.endswith(f", token limit\n{text_of(9)}\n\n")
     assert out.isascii()
     assert "tok/s = 13 tok / " in error
 

@@ -22,7 +22,7 @@ def styles(run: Terminal) -> set[str]:
 def show_everything(run: Terminal) -> None:
     """A conversation, then each dialog over it."""
     run.send("#code\r")
-    run.until(lambda: run.text.count("done") >= 2)
+    run.until(lambda: run.text.count("token limit  ") >= 2)
     for key, title in (("\x1bOQ", "Temperature"), ("\x1bOP", "typing"), ("\x10", "Search")):
         run.send(key)
         run.until_shown(title)

@@ -19,7 +19,7 @@ SOURCE = "for n in range(3):\n    print(n * n)"
 def copy_code(terminal: Start) -> Terminal:
     run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20", size=(60, 24))
     run.send("#code\r")
-    run.until_shown("done")
+    run.until_shown("token limit")
     run.send("\x1b")
     run.until_shown("i type")
     run.send("Y1")

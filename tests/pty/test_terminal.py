@@ -34,7 +34,7 @@ def test_typing_sends_and_ctrl_q_leaves_a_clean_terminal(terminal: Start) -> Non
     run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20")
     run.send("Explain rainbows.\r")
     run.until_shown("Why a circle")
-    run.until(lambda: run.text.count("done") == 2)
+    run.until(lambda: run.text.count("token limit  ") == 2)
     run.send("\x11")
     assert run.wait() == 0
     assert run.modes_left_on() == []
@@ -268,7 +268,7 @@ def test_a_resize_to_almost_nothing_and_back(terminal: Start) -> None:
 def test_ascii_mode_draws_with_seven_bits(terminal: Start) -> None:
     run = terminal("--ascii", "--pane", "max_tokens=20", "--pane", "max_tokens=20")
     run.send("hello\r")
-    run.until(lambda: run.text.count("done") == 2)
+    run.until(lambda: run.text.count("token limit  ") == 2)
     odd = {c for c in run.text if ord(c) > 126}
     assert not odd
 
@@ -315,7 +315,7 @@ def test_a_home_that_can_t_be_written_costs_one_banner(
     said = " ".join(filter(None, banner))
     assert said.endswith("can't be written (Not a directory); what is said now is not kept")
     run.send("hello\r")
-    run.until(lambda: run.text.count("done") == 2)
+    run.until(lambda: run.text.count("token limit  ") == 2)
     run.send("\x11")
     assert run.wait() == 0
     assert b"Traceback" not in run.raw

@@ -121,7 +121,7 @@ def test_every_key_offered_while_typing_does_what_it_says(tmux: Start) -> None:
     open_and_leave_sheets(here)
     change_sizes_and_target(here)
     here.press("hello", "Enter")
-    here.until(lambda screen: screen.count("› hello") == screen.count("done  30 tok") == 2)
+    here.until(lambda screen: screen.count("› hello") == screen.count("token limit  30 tok") == 2)
     here.press("Escape")
     here.until_bar(IN_PANES)
     here.press("i")
@@ -133,7 +133,7 @@ def test_every_key_offered_while_typing_does_what_it_says(tmux: Start) -> None:
 def test_every_key_offered_in_the_panes_does_what_it_says(tmux: Start) -> None:
     here = tmux("--rate 100", "max_tokens=30")
     here.press("hello", "Enter")
-    here.until(lambda screen: screen.count("done  30 tok") == 2)
+    here.until(lambda screen: screen.count("token limit  30 tok") == 2)
     here.press("Escape")
     here.until_bar(IN_PANES)
     open_and_leave_sheets(here)

@@ -55,6 +55,7 @@ async def test_two_workbenches_see_each_other_s_requests_and_pauses(
             await one.press("escape", "L", "down", "down", "x")
             await other.until(lambda: other.turn(1).status is TurnStatus.STOPPED)
             await other.until(lambda: "another client" in other.notes(1))
+            assert str(other.pane(1).border_subtitle).startswith("✗ stopped elsewhere  ")
             await one.press("up", "x")
             await one.until(lambda: one.turn(2).status is TurnStatus.STOPPED)
             assert "another client" not in one.notes(2)

@@ -296,7 +296,7 @@ async def test_figures_are_those_of_the_requests_records(
         for record, row in zip(records, shown(bench, "#table").split("\n")[1:], strict=True):
             assert f"{record.first:.2f}" in row
             assert f"{record.ended:.2f}" in row
-            assert "length" in row
+            assert "token limit" in row
         ends = [record.sent + (record.last or 0.0) for record in records]
         seconds = max(ends) - min(record.sent for record in records)
         assert f"{39 / seconds:.1f} tok/s = 39 tok / {seconds:.2f} s" in shown(bench, "#total")

@@ -7,8 +7,13 @@ from pathlib import Path
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.screens.ask import Answer
-from tests.tui.conftest import OpenBench, Requests, panes, slow
+from tests.tui.conftest import Bench, OpenBench, Requests, panes, slow
 from tests.tui.sheets import shown
+
+
+def said(bench: Bench) -> str:
+    """All lines of pane 1."""
+    return "\n".join(line.drawn for line in bench.pane(1).transcript._text.lines)
 
 
 async def test_an_edited_prompt_is_answered_beside_the_old_one(open_bench: OpenBench) -> None:
@@ -52,6 +57,22 @@ async def test_the_border_has_the_figures_of_the_version_in_sight(open_bench: Op
         await bench.press("less_than_sign")
         assert "5 tok" in str(bench.pane(1).border_subtitle)
         assert "cut off at the token limit" in bench.notes(1)
+
+
+async def test_figures_and_end_stand_once_in_the_border_and_then_below_the_earlier_answer(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(1, max_tokens=5)) as bench:
+        await bench.send("once")
+        await bench.until_idle()
+        assert str(bench.pane(1).border_subtitle).startswith("┫ token limit  5 tok  ")
+        assert "5 tok" not in said(bench)
+        await bench.send("again")
+        await bench.until_idle()
+        for _ in "streamed", "stored":
+            assert said(bench).count("┫ token limit   5 tok  ") == 1
+            assert said(bench).count("cut off at the token limit") == 1, "of the last answer only"
+            bench.pane(1).show()
 
 
 async def test_an_edit_that_is_cleared_changes_nothing(open_bench: OpenBench) -> None:

@@ -249,7 +249,7 @@ async def test_an_open_cell_grows_with_its_answer(open_bench: OpenBench, here: P
         assert isinstance(bench.app.screen, CellScreen)
         shown = bench.app.screen.query_one(Transcript)
         await bench.until(lambda: "Why" in shown.source_text())
-        await bench.until(lambda: "┫ cut off at its limit" in drawn_text(shown))
+        await bench.until(lambda: "┫ token limit" in drawn_text(shown))
         assert drawn_text(shown).count("Why a circle") == 1
 
 

@@ -121,7 +121,7 @@ async def test_w_writes_a_row_for_each_request_whoever_asked(
     with file.open(encoding="utf-8", newline="") as text:
         first, stopped, others = csv.DictReader(text)
     assert [row["source"] for row in (first, stopped, others)] == ["1", "2", "curl"]
-    assert [row["state"] for row in (first, stopped, others)] == ["decode", "finished", "decode"]
+    assert [row["state"] for row in (first, stopped, others)] == ["decode", "stopped", "decode"]
     assert (stopped["reason"], first["reason"]) == ("cancelled", "")
     assert (first["end"], first["total"]) == ("", "")
     assert stopped["start"] < stopped["end"]

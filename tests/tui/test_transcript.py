@@ -51,7 +51,7 @@ async def wheel(pilot: Pilot[None], view: Transcript, clicks: int) -> None:
         await pilot.pause()
 
 
-def answer(view: Transcript, text: str, footer: str = "", marked: str | None = None) -> None:
+def answer(view: Transcript, text: str, footer: str = "", marked: str = "") -> None:
     """A whole answer, as one that is stored."""
     view.begin_answer()
     view.append(text)
@@ -243,20 +243,19 @@ async def test_an_unfinished_answer_says_why_and_loses_nothing() -> None:
         view.append("")
         await pilot.pause()
         assert shown(view).startswith("half a sen\n\n")  # painted, so that it could go stale
-        view.end_answer("3 tok", "interrupted")
+        view.end_answer("3 tok", "! interrupted")
         view.add_user("again")
         view.begin_answer()
-        view.end_answer(marked="stopped")
+        view.end_answer(marked="✗ stopped")
         await pilot.pause()
-        stop = glyphs.DEFAULT.stopped
         assert shown(view).split("\n")[:8] == [
             "half a sen",
-            f"{stop} interrupted   3 tok",
+            "! interrupted   3 tok",
             "  the engine is restarting",
             "",
             f"{glyphs.DEFAULT.prompt} again",
             "",
-            f"{stop} stopped",
+            "✗ stopped",
             "",
         ]
 

@@ -119,7 +119,7 @@ def test_the_table_shows_the_records_and_a_dash_for_what_is_unknown() -> None:
     found = broadcast(panes, asked(one, "four words and more [/x]"))
     header, first, second = table(found, 76, "-").plain.split("\n")
     assert header.split() == ["pane", "words", "tokens", "cached", "ttft", "time", "end"]
-    assert first.split() == ["1", "control", "5", "40", "7", "0.50", "2.00", "stop"]
+    assert first.split() == ["1", "control", "5", "40", "7", "0.50", "2.00", "done"]
     assert second.split() == ["2", "hot", "T1.2", "0", "0", "-", "-", "-", "queued"]
     assert two.title == "2 hot"
 

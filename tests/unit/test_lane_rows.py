@@ -27,7 +27,7 @@ def test_a_row_has_every_time_that_is_known_and_no_other() -> None:
     assert times == [1.0, 1.0, 2.0, 6.2]
     assert first["start"] == "1970-01-12T13:46:32.500+00:00"
     assert first["end"] == "1970-01-12T13:46:38.700+00:00"
-    assert (first["state"], first["reason"]) == ("finished", "cancelled")
+    assert (first["state"], first["reason"]) == ("stopped", "cancelled")
     assert (queued["state"], queued["waited"]) == ("queued", 7.5)
     assert (elsewhere["state"], elsewhere["waited"]) == ("sent", None)
     for row in (queued, elsewhere):
