@@ -48,12 +48,7 @@ class Start(Struct, frozen=True):
 class DsparkApp(ThemedApp):
     """The workbench on its engines."""
 
-    CSS_PATH: ClassVar = [
-        "styles/workbench.tcss",
-        "styles/dialogs.tcss",
-        "styles/comparing.tcss",
-        "styles/experiment.tcss",
-    ]
+    CSS_PATH: ClassVar = ["styles/workbench.tcss"]
     COMMANDS: ClassVar = {ActionCommands}
     COMMAND_PALETTE_BINDING = "f12"  # the table of actions has our own keys for it
 

@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.live import Aggregate
@@ -19,15 +18,17 @@ from dspark_tui.conversation.votes import tally
 from dspark_tui.engines.engines import Engines
 from dspark_tui.screens.broadcast_table import CSV_COLUMNS, csv_rows, table
 from dspark_tui.screens.csv_export import export
+from dspark_tui.screens.dialog import Dialog
 from dspark_tui.text.foreign import drawable
 from dspark_tui.widgets.line import Line
 
 PERIOD = 0.25
 
 
-class BroadcastFigures(ModalScreen[None]):
+class BroadcastFigures(Dialog[None]):
     """The latest one first; the figures grow while the answers do."""
 
+    CSS_PATH: ClassVar = [*Dialog.CSS_PATH, "../styles/comparing.tcss"]
     BINDINGS: ClassVar = [
         Binding("escape,q,B,ctrl+c", "dismiss(None)"),
         Binding("left_square_bracket,left", "step(-1)"),

@@ -24,6 +24,7 @@ LOOK_PERIOD = 0.2
 class CellScreen(TextSheet):
     """Shows the cell under the grid's cursor, and takes the cursor along to others."""
 
+    CSS_PATH: ClassVar = [*TextSheet.CSS_PATH, "../styles/experiment.tcss"]
     BINDINGS: ClassVar = [
         Binding("right,n,l", "step(1)"),
         Binding("left,p,h", "step(-1)"),

@@ -9,18 +9,19 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.parts import grouped
 from dspark_tui.comparison.compare import Counts, compare
+from dspark_tui.screens.dialog import Dialog
 from dspark_tui.widgets.diff_view import DiffView
 
 
-class Compare(ModalScreen[None]):
+class Compare(Dialog[None]):
     """What the right answer has otherwise than the left one."""
 
+    CSS_PATH: ClassVar = [*Dialog.CSS_PATH, "../styles/comparing.tcss"]
     BINDINGS: ClassVar = [
         Binding("escape,q,d,ctrl+c", "dismiss(None)"),
         Binding("n", "change(1)"),

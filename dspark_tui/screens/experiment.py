@@ -62,6 +62,7 @@ class CombineLine(FormLine):
 class ExperimentForm(Form[Trial | None]):
     """Says how many requests it comes to and gives the experiment, or None when left."""
 
+    CSS_PATH: ClassVar = [*Form.CSS_PATH, "../styles/experiment.tcss"]
     BINDINGS: ClassVar = [Binding("escape,ctrl+c", "leave")]
 
     def __init__(self, draft: str, panes: Sequence[Conversation], link: EngineLink) -> None:

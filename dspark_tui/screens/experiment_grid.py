@@ -84,6 +84,7 @@ class FilterLine(LineBox):
 class ExperimentGrid(Screen[bool]):
     """Gives True when the person wants to set up another experiment."""
 
+    CSS_PATH: ClassVar = ["../styles/experiment.tcss"]
     AUTO_FOCUS: ClassVar = ""  # keys are the grid's, unless the filter is open
 
     def __init__(self, trial: Trial, glyphs: Glyphs) -> None:

@@ -28,6 +28,7 @@ class PathLine(LineBox):
 class ExportForm(Form[Path | None]):
     """Gives the file that was written, or None when left."""
 
+    CSS_PATH: ClassVar = [*Form.CSS_PATH, "../styles/experiment.tcss"]
     BINDINGS: ClassVar = [Binding("escape,ctrl+c", "leave")]
 
     def __init__(self, rows: Sequence[Row], results: ResultTable) -> None:

@@ -6,14 +6,14 @@ import time
 from typing import TypeVar
 
 from textual import events
-from textual.screen import ModalScreen
 
+from dspark_tui.screens.dialog import Dialog
 from dspark_tui.widgets.keys import type_again
 
 Result = TypeVar("Result")
 
 
-class Form(ModalScreen[Result]):
+class Form(Dialog[Result]):
     """Keys that were typed before its first field could take them go there all the same."""
 
     _focused_at = 0.0

@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dspark_tui.actions import Action, Context, keys_in_words
 from dspark_tui.key_names import key_name
 from dspark_tui.keymap import Keymap
+from dspark_tui.screens.dialog import Dialog
 
 INTRO = """\
 Typing and commands are kept apart. In the composer letters are text and only chords act; \
@@ -25,7 +25,7 @@ TYPING_WIDTH = 11
 PANES_WIDTH = 14
 
 
-class Help(ModalScreen[None]):
+class Help(Dialog[None]):
     BINDINGS: ClassVar = [Binding("escape,q,ctrl+c", "dismiss(None)")]
 
     def __init__(self, keymap: Keymap) -> None:

@@ -9,15 +9,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
+from dspark_tui.screens.dialog import Dialog
 from dspark_tui.text.code_blocks import CodeBlock
 from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
 
 
-class PickCode(ModalScreen[CodeBlock | None]):
+class PickCode(Dialog[CodeBlock | None]):
     """Gives the chosen block, or None when left."""
 
     BINDINGS: ClassVar = [

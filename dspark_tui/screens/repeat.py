@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -16,6 +15,7 @@ from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.comparison.repeats import Group, Repeats, groups, problems
 from dspark_tui.engines.engines import Engines
 from dspark_tui.screens.csv_export import export
+from dspark_tui.screens.dialog import Dialog
 from dspark_tui.screens.repeat_table import (
     CSV_COLUMNS,
     csv_rows,
@@ -35,10 +35,11 @@ PANEL_FROM = 24
 """Rows; a lower terminal has none for the batch."""
 
 
-class Repeat(ModalScreen[None]):
+class Repeat(Dialog[None]):
     """What the prompt brought when it was repeated last, else how often it is to be; then the
     answers as they come."""
 
+    CSS_PATH: ClassVar = [*Dialog.CSS_PATH, "../styles/comparing.tcss"]
     BINDINGS: ClassVar = [
         Binding("escape,ctrl+c,q", "leave"),
         Binding("plus,equals_sign,right", "times(1)"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding
-from textual.screen import ModalScreen
 
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.screens.dialog import Dialog
 from dspark_tui.widgets.transcript import Transcript
 
 
-class TextSheet(ModalScreen[None]):
+class TextSheet(Dialog[None]):
     """text: for whoever inherits to compose and to fill."""
 
     BINDINGS: ClassVar = [
