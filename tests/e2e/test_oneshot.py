@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dspark_tui import cli
+from dspark_tui import cli, oneshot
 from dspark_tui.batch.live import Aggregate
 from dspark_tui.conversation.answer import Answer, aggregate, whole_characters
 from dspark_tui.conversation.params import PaneParams
@@ -48,14 +49,30 @@ def ask(server: ScriptedServer, *words: str) -> int:
     return cli.main(["--attach", server.url, *words])
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
+    """Answers to `#hold` hold until the first answer of all has ended here."""
+    ask = oneshot.Pane.ask
+
+    async def asked(pane: oneshot.Pane, clients: oneshot.Clients, prompt: str) -> oneshot.Pane:
+        answered = await ask(pane, clients, prompt)
+        server.script.holding = False
+        return answered
+
+    monkeypatch.setattr(oneshot.Pane, "ask", asked)
+
+
 def text_of(tokens: int) -> str:
     return "".join(PROSE.replace(" ", " \0").split("\0")[:tokens])
 
 
 def test_all_panes_are_asked_and_shown_as_they_complete(
-    server: ScriptedServer, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+    server: ScriptedServer,
+    stdin: io.BytesIO,
+    one_by_one: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert ask(server, "-p", "Why?", *COLD, *HOT) == 0
+    assert ask(server, "-p", "Why? #hold", *COLD, *HOT) == 0
     out, error = capsys.readouterr()
     hot, cold = out.index("Pane 2, hot (T1.2 max 4): 4 tokens in "), out.index("Pane 1, cold (T0")
     assert hot < cold
@@ -115,15 +132,18 @@ def test_panes_of_the_settings_are_asked(
 
 
 def test_json_has_everything(
-    server: ScriptedServer, stdin: io.BytesIO, capsys: pytest.CaptureFixture[str]
+    server: ScriptedServer,
+    stdin: io.BytesIO,
+    one_by_one: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert ask(server, "-p", "Why?", "--json", *COLD, *HOT) == 0
+    assert ask(server, "-p", "Why? #hold", "--json", *COLD, *HOT) == 0
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (document["prompt"], document["model"]) == ("Why?", "scripted-1")
+    assert (document["prompt"], document["model"]) == ("Why? #hold", "scripted-1")
     cold, hot = document["panes"]
     assert (cold["pane"], cold["name"], cold["answer"]) == (1, "cold", text_of(9))
     assert cold["parameters"] == {"system": "", "temperature": 0, "top_p": 1, "max_tokens": 9}
-    assert hot["usage"] == {"prompt_tokens": 2, "completion_tokens": 4, "cached_tokens": 0}
+    assert hot["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "cached_tokens": 0}
     assert (hot["finish_reason"], hot["error"]) == ("length", None)
     assert 0 < hot["ttft"] <= hot["completion_time"] < cold["completion_time"]
     total = document["aggregate"]
@@ -173,8 +193,15 @@ class OneShot:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            bufsize=0,
             **options,
         )
+
+    def next_line(self) -> str:
+        """Of what it shows."""
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], DEADLINE)[0], "it shows nothing"
+        return self.process.stdout.readline().decode()
 
     def end(self) -> tuple[int, str, str]:
         out, error = self.process.communicate(timeout=DEADLINE)
@@ -183,24 +210,22 @@ class OneShot:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_shows_what_there_is(number: signal.Signals) -> None:
-    with ScriptedServer(Script(rate=40.0)) as server:
-        panes = ("--pane", "max_tokens=3", "--pane", "name=long")
+    with ScriptedServer(Script(rate=40.0, tokens=100_000, together=2)) as server:
+        panes = ("--pane", "name=long", "--pane", "max_tokens=12")
         shot = OneShot("--attach", server.url, "-p", "Why?", *panes)
-        running = server.engine.running
-        wait_until(lambda: any(row.tokens > 8 for row in running), "the long answer has begun")
+        assert shot.next_line().startswith("Pane 2 (max 12): 12 tokens in ")
         shot.process.send_signal(number)
         code, out, error = shot.end()
-        wait_until(lambda: not running, "the server's slots are free again")
+        wait_until(lambda: not server.engine.running, "the server's slots are free again")
     assert code == 130
-    assert "Pane 1 (max 3): 3 tokens in " in out
-    partial = out.partition("Pane 2, long: interrupted\n")[2].rstrip("\n")
+    partial = out.partition("Pane 1, long: interrupted\n")[2].rstrip("\n")
     assert len(partial) > 20
-    assert text_of(40).startswith(partial)
+    assert (PROSE * 1000).startswith(partial)
     assert "Traceback" not in error
 
 
 def test_ctrl_c_before_the_first_token_marks_the_answer_as_broken_off() -> None:
-    with ScriptedServer(Script(rate=0.05)) as server:
+    with ScriptedServer(Script(rate=0.05, prefill_rate=0.05)) as server:
         shot = OneShot("--attach", server.url, "-p", "Why?")
         wait_until(lambda: bool(server.engine.running), "it is asked")
         shot.process.send_signal(signal.SIGINT)

@@ -137,7 +137,7 @@ def test_every_cell_becomes_a_row_and_a_second_run_asks_for_none(
 
 def test_all_slots_are_used_and_the_queue_stays_short(experiment: Path, tmp_path: Path) -> None:
     record = tmp_path / "run.jsonl"
-    with ScriptedServer(quick(slots=4)) as server:
+    with ScriptedServer(quick(slots=4, together=4)) as server:
         run(experiment, "--attach", server.url, "--out", tmp_path / "r.csv", "--record", record)
     queued = running = widest = 0
     for event in read(record).events:
@@ -241,7 +241,7 @@ def test_an_engine_that_goes_away_for_good_ends_the_run_with_what_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dspark_tui.experiments.run.RETRY_DELAYS", (0.01,))
-    experiment.write_text(EXPERIMENT.replace("'w9'", "'#die'"))
+    experiment.write_text(EXPERIMENT.replace("'w11'", "'#die'"))
     out = tmp_path / "r.csv"
     with ScriptedServer(quick(slots=1)) as server:
         url = server.url
@@ -321,7 +321,9 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
     number: signal.Signals, experiment: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "r.csv"
-    with ScriptedServer(quick(rate=40.0, slots=2)) as server:
+    for word in ("w4", "w5"):  # these take both slots until they are let go
+        experiment.write_text(experiment.read_text().replace(f"'{word}'", f"'{word} #hold'"))
+    with ScriptedServer(quick(slots=2)) as server:
         command = RunCommand(experiment, "--attach", server.url, "--out", out)
         wait_until(lambda: out.exists() and len(rows_of(out)) >= 2, "two rows are there")
         command.process.send_signal(number)
@@ -332,6 +334,7 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(
         assert f"{len(kept)} of 12 cells are in" in error
         assert "Traceback" not in error
         wait_until(lambda: not server.engine.running, "the server's slots are free again")
+        server.script.holding = False
         assert run(experiment, "--attach", server.url, "--out", out) == 0
     assert rows_of(out)[: len(kept)] == kept
     assert len(rows_of(out)) == INPUTS
