@@ -38,6 +38,14 @@ class Address(Struct, frozen=True):
     def local(self) -> bool:
         return self.socket is not None or urlsplit(self.url).hostname in LOOPBACK
 
+    @property
+    def short(self) -> str:
+        """As a title names it: host and port, without what logs in there; a socket's file."""
+        if self.socket is not None:
+            return self.socket.name
+        parts = urlsplit(self.url)
+        return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+
     def __str__(self) -> str:
         """As messages name it; the path of a worker's socket would tell nobody anything."""
         return "the engine" if self.socket else self.url

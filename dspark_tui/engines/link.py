@@ -88,6 +88,11 @@ class EngineLink:
         return str(self._server.address) if self._server is not None else "the engine"
 
     @property
+    def place(self) -> str:
+        """As titles name it, "" for a worker of our own."""
+        return self._server.address.short if self._server is not None else ""
+
+    @property
     def failed(self) -> bool:
         """Will it stay unusable unless somebody calls `restart`?"""
         return self.worker is not None and self.worker.state.phase is WorkerPhase.FAILED

@@ -26,8 +26,7 @@ def running(link: EngineLink) -> Content:
     model = engine.model
     if link.batch_hidden:
         name = PurePath(model.id).name if model else ""
-        seen = f"{slots_busy(link.live)}   by our stopwatch"
-        return Content(drawable(f"{name}   {seen}   at {link.where}"))
+        return Content(drawable(f"{name}   {slots_busy(link.live)}   by our stopwatch"))
     running = sum(r.phase in (Phase.PREFILL, Phase.DECODE) for r in engine.requests.values())
     queued = sum(r.phase is Phase.QUEUED for r in engine.requests.values())
     name = drawable(f"{model.id}  {model.precision}") if model else "engine"

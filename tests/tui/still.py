@@ -98,6 +98,7 @@ class StillLink(EngineLink):
     def __init__(self, name: str, events: Sequence[Event], client: Any) -> None:
         super().__init__(NOWHERE, name)
         self._events, self._client = events, client
+        self._server = None  # as titles tell it: a worker of our own
         self.live.claim(event.request for event in events if isinstance(event, Queued))
 
     def now(self) -> float:

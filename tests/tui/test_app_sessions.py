@@ -6,10 +6,13 @@ import pytest
 from rich.cells import cell_len
 from textual.widgets import OptionList
 
+from dspark_tui.engines.entries import EngineEntry
 from dspark_tui.paths import Paths
 from dspark_tui.screens.sessions import Sessions
 from dspark_tui.widgets.status_bar import StatusBar
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast, panes
+from tests.tui.scripted_engine import ScriptedServer
+from tests.tui.test_app_engines import on
 
 
 async def say(bench: Bench, prompt: str) -> None:
@@ -198,7 +201,7 @@ def status(bench: Bench) -> str:
 async def test_the_session_goes_by_its_first_prompt_or_its_name_at_the_right_end(
     open_bench: OpenBench,
 ) -> None:
-    async with open_bench(size=(100, 30), settings=panes(1)) as bench:
+    async with open_bench(size=(130, 30), settings=panes(1)) as bench:
         await bench.until(lambda: "0 of 8 slots busy" in status(bench))
         condition = status(bench)
         await say(bench, "\n tell of [b]quokkas\n\x1b[31m at length")
@@ -206,14 +209,36 @@ async def test_the_session_goes_by_its_first_prompt_or_its_name_at_the_right_end
             lambda: "quokkas" in status(bench) and status(bench).startswith(condition)
         )
         assert status(bench).endswith("   tell of [b]quokkas \u241b[31m at length")
-        assert cell_len(status(bench)) == 99
+        assert cell_len(status(bench)) == 129
         await bench.press("escape", "O")
         await bench.until(lambda: listed(bench))
         await bench.press("f2", *"marsupials", "enter", "escape")
         await bench.until(lambda: status(bench).endswith("  marsupials"))
         bench.workbench.opened.journal.rename("日本語" * 20)
         await bench.until(lambda: status(bench).endswith("…"))
-        assert cell_len(status(bench)) in (98, 99)
+        assert cell_len(status(bench)) in (128, 129)
+
+
+async def test_the_top_line_tells_where_a_server_is_as_far_as_there_is_room(
+    open_bench: OpenBench,
+) -> None:
+    with ScriptedServer(fast()) as server:
+        host = server.url.removeprefix("http://")
+        at = f"0 of 8 slots busy   at {host}"
+        url = server.url.replace("http://", "http://me:secret@")
+        async with open_bench(place=url, size=(90, 20)) as bench:
+            await bench.until(lambda: status(bench) == f" dspark-tui   scripted-1  fp32   {at}")
+            await bench.pilot.resize_terminal(60, 20)  # rather than the program's name
+            await bench.until(lambda: status(bench) == f" scripted-1  fp32   {at}")
+        settings = on("laboratory", laboratory=EngineEntry(url=server.url))
+        async with open_bench(settings=settings, size=(90, 20)) as bench:
+            await bench.until(
+                lambda: status(bench).endswith(f"laboratory  scripted-1  fp32   {at}")
+            )
+            await bench.pilot.resize_terminal(67, 20)
+            await bench.until(lambda: status(bench).endswith(f"busy   at {host[:11]}…"))
+            await bench.pilot.resize_terminal(66, 20)
+            await bench.until(lambda: status(bench).endswith("slots busy"))
 
 
 async def test_the_program_s_name_goes_before_any_of_the_condition_does(
@@ -227,7 +252,7 @@ async def test_the_program_s_name_goes_before_any_of_the_condition_does(
 
 
 async def test_where_the_condition_needs_the_line_it_has_it_all(open_bench: OpenBench) -> None:
-    async with open_bench(size=(62, 20), settings=panes(1)) as bench:
+    async with open_bench(size=(82, 20), settings=panes(1)) as bench:
         await say(bench, "tell of quokkas")
         await bench.until(lambda: "0 of 8 slots busy" in status(bench))
         assert "quokkas" not in status(bench)
@@ -235,5 +260,5 @@ async def test_where_the_condition_needs_the_line_it_has_it_all(open_bench: Open
         await bench.pilot.resize_terminal(100, 30)
         await bench.until(lambda: status(bench).endswith("  tell of quokkas"))
         assert status(bench).startswith(condition)
-        await bench.pilot.resize_terminal(62, 20)
+        await bench.pilot.resize_terminal(82, 20)
         await bench.until(lambda: status(bench) == condition)
