@@ -13,9 +13,13 @@ from rich.text import Text
 
 from dspark_tui.commands.serve import ConsoleReporter, amount
 from engine.events import Capability, EngineStatus, ModelInfo, Progress, Snapshot
+from engine.models.capabilities import Feature
 from tests.e2e.waiting import wait_until
 from tests.e2e.workers import RunningWorker
 from tests.tiny import tiny_llama
+
+LAST = list(Feature)[-1]
+"""Of the facts that are told."""
 
 
 class ServeCommand(RunningWorker):
@@ -25,7 +29,7 @@ class ServeCommand(RunningWorker):
 def test_it_says_where_and_how_it_serves_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     model = tiny_llama(tmp_path / "tiny")
     with ServeCommand("--model", model, "--port", "0", "--max-batch", "3") as serve:
-        wait_until(lambda: any("blas" in line for line in serve.lines), "the facts are shown")
+        wait_until(lambda: any(LAST in line for line in serve.lines), "the facts are shown")
         facts = {words[0]: words[1:] for line in serve.lines if (words := line.split())}
         (url,) = facts["address"]
         assert facts["model"] == ["tiny"]
@@ -42,7 +46,7 @@ def test_strict_ends_with_a_line_where_otherwise_there_is_a_warning(
     model = tiny_llama(tmp_path / "tiny")
     monkeypatch.setenv("DSPARK_BLAS", "/no/such/library.so")
     with ServeCommand("--model", model, "--port", "0") as serve:
-        wait_until(lambda: any("distributed" in line for line in serve.lines), "it is ready")
+        wait_until(lambda: any(LAST in line for line in serve.lines), "it is ready")
         assert any("WARNING: asked for /no/such/library.so" in line for line in serve.lines)
         assert serve.stop(signal.SIGINT) == 0
     with ServeCommand("--model", model, "--port", "0", "--strict") as serve:

@@ -92,6 +92,10 @@ def test_a_missing_temporary_folder_is_named(
     assert "TMPDIR" in line
 
 
+class PatientWorker(RunningWorker):
+    command = ("tests.e2e.patient_worker",)
+
+
 def unloadable(folder: Path) -> Path:
     """A model folder whose weights are not there."""
     folder.mkdir()
@@ -99,11 +103,12 @@ def unloadable(folder: Path) -> Path:
     return folder
 
 
-def test_a_model_that_cannot_load_ends_the_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_model_that_cannot_load_ends_the_process(tmp_path: Path, attached: bool) -> None:
     folder = unloadable(tmp_path / "no weights")
     path, log = tmp_path / "engine.sock", tmp_path / "log"
     options = ("--model", folder, "--socket", path, "--log", log)
-    with RunningWorker(*options) as worker:
+    with RunningWorker(*options, parent_pipe=attached) as worker:
         assert worker.wait_for_end() == 1
     (line,) = worker.lines
     assert "lacks weights" in line
@@ -123,7 +128,7 @@ def health_over(path: Path) -> dict[str, object] | None:
 
 def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
     folder, path = unloadable(tmp_path / "no weights"), tmp_path / "engine.sock"
-    with RunningWorker("--model", folder, "--socket", path, parent_pipe=True) as worker:
+    with PatientWorker("--model", folder, "--socket", path, parent_pipe=True) as worker:
         wait_until(lambda: health_over(path), "it answers")
         with (
             httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=60) as http,
@@ -131,6 +136,8 @@ def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
         ):
             happenings = (json.loads(data) for data in data_of(events))
             failure = next(event for event in happenings if event.get("status") == "failed")
+        assert worker.process.stdin is not None
+        worker.process.stdin.close()  # enough was seen
         assert worker.wait_for_end() == 1
     assert "lacks weights" in failure["error"]
     assert failure["error"] in worker.lines[0]
