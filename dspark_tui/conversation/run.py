@@ -155,7 +155,16 @@ class Run:
             ended=_since(state.queued, state.finished),
             tokens=state.tokens,
             reason=self.reason,
+            **self._prompt_counts(),
         )
+
+    def _prompt_counts(self) -> dict[str, int | None]:
+        """Of the prompt's tokens, by the events where no end of the answer brings the counts."""
+        state = self.request()
+        if state is None or self._link.batch_hidden or self._record.prompt_tokens is not None:
+            return {}
+        cached = None if state.admitted is None else state.cached_tokens
+        return {"prompt_tokens": state.prompt_tokens, "cached_tokens": cached}
 
     def _by_stopwatch(self, sent: float) -> RequestState:
         """As it is seen from here, on our own clock."""

@@ -136,6 +136,8 @@ async def test_pane_and_lane_show_the_same_figures_of_a_request_stopped_or_not(
             assert record.tokens == lane.request.tokens
             assert (record.waited, record.first) == (lane.waited(0.0), lane.ttft)
             assert record.ended == lane.completion_time
+            assert record.prompt_tokens == lane.request.prompt_tokens > 0
+            assert record.cached_tokens == 0
             assert record.rate == pytest.approx(lane.rate)
 
 
