@@ -13,12 +13,15 @@ class Finding(Reading):
     def action_find(self) -> None:
         from dspark_tui.screens.ask import Ask
 
+        async def problem(words: str) -> str:
+            return "no match" if words and not self.transcript.has(words) else ""
+
         def find(words: str | None) -> None:
             if words:
                 self._wanted = words
                 self._go(-1)  # what was said last is nearest
 
-        self.app.push_screen(Ask("find in this pane", self._wanted), find)
+        self.app.push_screen(Ask("find in this pane", self._wanted, attempt=problem), find)
 
     def action_find_next(self) -> None:
         self._go(+1)
@@ -29,5 +32,5 @@ class Finding(Reading):
     def _go(self, step: int) -> None:
         if not self._wanted:
             self.action_find()
-        elif not self.transcript.find(self._wanted, step):
-            self.say(f"not in this pane: {self._wanted}")
+        elif not self.grid.active.find(self._wanted, step):
+            self.say(f"no match in this pane: {self._wanted}")

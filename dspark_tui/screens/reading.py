@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dspark_tui.screens.desk import Desk
 from dspark_tui.text.code_blocks import CodeBlock, code_blocks
-from dspark_tui.widgets.transcript import Transcript
+from dspark_tui.widgets.findable import FindableTranscript
 
 
 class Reading(Desk):
     """Scrolling, paging and copying, by keys."""
 
     @property
-    def transcript(self) -> Transcript:
+    def transcript(self) -> FindableTranscript:
         """The one being read."""
         return self.grid.active.transcript
 

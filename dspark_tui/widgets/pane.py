@@ -22,8 +22,8 @@ from dspark_tui.conversation.turns import Origin
 from dspark_tui.keymap import Keymap
 from dspark_tui.text.foreign import drawable
 from dspark_tui.textual_private import retitle_bottom
+from dspark_tui.widgets.findable import FindableTranscript
 from dspark_tui.widgets.keys import act_on_key
-from dspark_tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from dspark_tui.conversation.run import Run
@@ -64,7 +64,7 @@ class Pane(Vertical, can_focus=True):
     def __init__(self, conversation: Conversation, glyphs: Glyphs, keymap: Keymap) -> None:
         super().__init__(id=f"pane-{conversation.number}")
         self.conversation = conversation
-        self.transcript = Transcript(
+        self.transcript = FindableTranscript(
             glyphs=glyphs,
             follow_key=keymap.name("follow", Context.PANES),
             thought_key=keymap.name("thoughts", Context.PANES),
@@ -73,8 +73,7 @@ class Pane(Vertical, can_focus=True):
         self._glyphs = glyphs
         self._keymap = keymap
         self._calls = keymap.calls(Context.PANES)
-        self._state = ""
-        self._failure = ""
+        self._state = self._failure = self._found = ""
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -94,6 +93,8 @@ class Pane(Vertical, can_focus=True):
         return (INVITATIONS[self.context] + WELCOME).format(**keys)
 
     async def on_key(self, event: events.Key) -> None:
+        if event.key == "escape":
+            self.transcript.end_find()
         await act_on_key(self, event, self._calls)
 
     def on_resize(self) -> None:
@@ -240,6 +241,21 @@ class Pane(Vertical, can_focus=True):
             self._state = state
             self._fit_state()
 
+    def find(self, words: str, step: int) -> bool:
+        """Go to the next place with the words, or with step -1 to the one before; False without."""
+        found = self.transcript.find(words, step)
+        if found is not None:
+            keys = self._keymap
+            on, back = (keys.name(id, Context.PANES) for id in ("find_next", "find_previous"))
+            place = f"{found.number:,} of {found.count:,}"
+            self._found = f"{place}  {words}  {on} next  {back} back  Esc ends"
+            self._fit_state()
+        return found is not None
+
+    def on_findable_transcript_find_ended(self) -> None:
+        self._found = ""
+        self._fit_state()
+
     def show_failure(self, failure: str) -> None:
         """Say in the border, instead of all else, why the engine can't be had; "" if it can."""
         if failure != self._failure:
@@ -249,6 +265,7 @@ class Pane(Vertical, can_focus=True):
     def _fit_state(self) -> None:
         """Leave out whole figures, the last ones first, where the border has no room."""
         state = f"{self._glyphs.failed} {self._failure}" if self._failure else self._state
+        state = self._found or state
         words, room = drawable(state), self.outer_size.width - BORDER_ENDS
         while cell_len(words) > room and "  " in words:
             words = words.rpartition("  ")[0].rstrip()

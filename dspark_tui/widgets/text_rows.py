@@ -6,6 +6,7 @@ lines can be replaced by another way to show the same source; what the reader se
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -153,15 +154,14 @@ class TextRows:
         hang = len(line.hang) if part else 0
         return Spot(row, place.offset - line.rows[part][0] + hang)
 
-    def search(self, words: str, line: int, step: int) -> Place | None:
-        """The nearest place with the words, lines further in steps of `step`, going round."""
-        wanted, count = words.casefold(), len(self.lines)
-        for distance in range(1, count + 1):
-            number = (line + step * distance) % count
-            at = self.lines[number].drawn.casefold().find(wanted)
-            if at >= 0:
-                return Place(number, at)
-        return None
+    def places(self, words: str) -> list[Place]:
+        """Where the words are, upper or lower case, in order."""
+        found = re.compile(re.escape(words), re.IGNORECASE).finditer
+        return [
+            Place(number, match.start())
+            for number, line in enumerate(self.lines)
+            for match in found(line.drawn)
+        ]
 
     @property
     def below(self) -> int:
@@ -178,14 +178,14 @@ class TextRows:
 
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> str:
         """Source text from one (row, character) up to another: no chrome, no soft line breaks."""
-        first, last = self._place_at(*start), self._place_at(*end)
+        first, last = self.place_at(*start), self.place_at(*end)
         if first.line == last.line:
             return self.lines[first.line].source_between(first.offset, last.offset)
         whole = [line.source for line in self.lines[first.line + 1 : last.line]]
         head = self.lines[first.line].source_between(first.offset, None)
         return "\n".join([head, *whole, self.lines[last.line].source_between(0, last.offset)])
 
-    def _place_at(self, row: int, character: int) -> Place:
+    def place_at(self, row: int, character: int) -> Place:
         """The place under a character of a row as it is drawn; the end for rows below the text."""
         if row >= self.height:
             return Place(len(self.lines) - 1, len(self.lines[-1].drawn))

@@ -134,25 +134,6 @@ class Transcript(ScrollView):
         self.scroll_home(animate=False)
         self._set_in_type()
 
-    def find(self, words: str, step: int) -> bool:
-        """Go to the next place with the words, or with step -1 to the one before, and select it.
-
-        Goes on round the ends, from what is selected or else from the view. False if there is none.
-        """
-        self._text.recall(inf)
-        self._settle()
-        start = self._selection.start if self._selection is not None else None
-        row = start.y if start is not None else round(self.scroll_y) + self.size.height * (step < 0)
-        place = self._text.search(words, self._text.place(row).line, step)
-        if place is None:
-            return False
-        first, last = self._text.spot(place), self._text.spot(place.after(len(words)))
-        self._following = False
-        self._scroll_to_row(max(0, first.row - self.size.height // 3))
-        selection = Selection(Offset(first.character, first.row), Offset(last.character, last.row))
-        self.screen.selections = {self: selection}
-        return True
-
     def toggle_thoughts(self) -> None:
         """Show the models' reasoning whole, or as a line each."""
         self._text.toggle_thoughts()
@@ -235,8 +216,7 @@ class Transcript(ScrollView):
         if width < 1:
             return
         if width != self._text.width:
-            self._text.rewrap(width)
-            self._painter = None
+            self._rewrap(width)
         self._resize_text()
         self._scroll_to_row(
             self.max_scroll_y if self._following else self._text.row(self._text.top)
@@ -244,6 +224,10 @@ class Transcript(ScrollView):
         self._fitted = self.size
         self.refresh()
         self._set_in_type()
+
+    def _rewrap(self, width: int) -> None:
+        self._text.rewrap(width)
+        self._painter = None
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -11,6 +11,11 @@ from tests.tui.conftest import Bench, OpenBench, Requests, panes, slow
 from tests.tui.sheets import shown
 
 
+def border(bench: Bench) -> str:
+    """The lower one of pane 1."""
+    return str(bench.pane(1).border_subtitle)
+
+
 def said(bench: Bench) -> str:
     """All lines of pane 1."""
     return "\n".join(line.drawn for line in bench.pane(1).transcript._text.lines)
@@ -250,11 +255,51 @@ async def test_words_are_found_in_the_pane_one_place_after_the_other(open_bench:
         await bench.until_idle()
         await bench.press("escape", "slash", *"needle", "enter")
         assert selected() == "Needle"
+        assert border(bench).startswith("2 of 2  needle  ")
         below = row()
         await bench.press("N")
         assert selected() == "needle"
+        assert border(bench).startswith("1 of 2  needle  ")
         assert row() < below
         await bench.press("n")
         assert row() == below
-        await bench.press("slash", *"nowhere", "enter")
-        assert any("not in this pane: nowhere" in notice for notice in bench.notices())
+
+
+async def test_every_place_counts_also_within_a_line_and_before_what_is_laid_out(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(size=(60, 20), settings=panes(1)) as bench:
+        pane = bench.pane(1)
+        for _ in range(600):
+            bench.conversation(1).begin("ẞ needle, Needle\n\n\n").status = TurnStatus.DONE
+        pane.show()
+        assert pane.transcript._text.earlier
+        await bench.press("escape", "slash", *"needle", "enter")
+        assert border(bench).startswith("1,200 of 1,200")
+        await bench.press("N")
+        assert bench.workbench.get_selected_text() == "needle"
+        await bench.press("n", "n")
+        assert border(bench).startswith("1 of 1,200")
+        assert pane.transcript.scroll_y == 0
+
+
+async def test_words_that_are_nowhere_can_be_mended_and_esc_ends_the_search(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.send("a needle here")
+        await bench.until_idle()
+        await bench.press("escape", "slash", *"needless", "enter")
+        await bench.until(lambda: "no match" in shown(bench, "#problem"))
+        await bench.press("backspace", "backspace", "enter")
+        await bench.until(lambda: border(bench).startswith("1 of 1  needle"))
+        await bench.press("z")
+        await bench.until(lambda: bench.workbench.get_selected_text() == "needle")
+        assert border(bench).startswith("1 of 1  needle")
+        await bench.press("escape")
+        await bench.until(lambda: border(bench).startswith("┫ token limit"))
+        assert not bench.workbench.get_selected_text()
+        await bench.press("n")
+        assert border(bench).startswith("1 of 1")
+        await bench.press("G")
+        await bench.until(lambda: border(bench).startswith("┫ token limit"))
