@@ -20,7 +20,7 @@ import pytest
 from engine.distributed import mpi
 from engine.models.errors import ModelError
 from tests.e2e.waiting import wait_until
-from tests.e2e.workers import RunningWorker, data_of
+from tests.e2e.workers import START_SECONDS, RunningWorker, data_of
 from tests.processes import children, ended
 from tests.tiny import tiny_llama
 from tests.tiny_families import tiny_family
@@ -30,8 +30,6 @@ RING, MPI = {"backend": "ring"}, {"backend": "mpi"}
 MPI_OVER_TCP = {**MPI, "envs": ["OMPI_MCA_pml=ob1", "OMPI_MCA_btl=tcp,self"]}
 """As between machines; on one, Open MPI takes memory that the ranks share."""
 REQUESTS = 50
-START_SECONDS = 300.0
-"""Two processes that load at once, on a machine that may be busy."""
 ENDLESS = {"messages": [{"role": "user", "content": "Go on."}], "max_tokens": 90_000}
 
 

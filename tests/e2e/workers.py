@@ -19,6 +19,8 @@ from engine.events import EngineStatus, Phase, RequestState, Snapshot, decode
 from tests.e2e.waiting import DEADLINE, wait_until
 
 BUSY = (Phase.PREFILL, Phase.DECODE)
+START_SECONDS = 300.0
+"""Processes that load a model, perhaps several at once, on a machine that may be busy."""
 
 
 class RunningWorker:
@@ -60,7 +62,7 @@ class RunningWorker:
             match = re.search(r" at (\S+?);", "".join(self.lines))
             return match and match[1]
 
-        return str(wait_until(ready, "the worker says it is ready"))
+        return str(wait_until(ready, "the worker says it is ready", START_SECONDS))
 
     def openai(self) -> openai.OpenAI:
         return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)

@@ -28,10 +28,14 @@ MODES = {
     "focus": 1004,
 }
 """Private terminal modes that must not outlive the program."""
+FRAME_START, FRAME_END = b"\x1b[?2026h", b"\x1b[?2026l"
+UNFINISHED = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?$")
+"""The beginning of a sequence at the end of what was read."""
 
 
 class Terminal:
-    """One run of the workbench. `raw` keeps every byte it wrote."""
+    """One run of the workbench. raw: every byte it wrote. carets: where the caret was at the end of
+    each synchronised frame, as row and column."""
 
     def __init__(
         self, *arguments: str, engine: str, size: tuple[int, int], term: str = "xterm-256color"
@@ -43,7 +47,8 @@ class Terminal:
             environment.pop(name, None)
         self.screen = pyte.Screen(columns, rows)
         self._emulator = pyte.ByteStream(self.screen)
-        self.raw = b""
+        self.raw = self._unfinished = b""
+        self.carets: list[tuple[int, int]] = []
         self.process = pexpect.spawn(
             sys.executable,
             ["-m", "tests.pty.workbench", "--engine", engine, *arguments],
@@ -79,11 +84,21 @@ class Terminal:
         except (pexpect.TIMEOUT, pexpect.EOF):
             return b""
         self.raw += data
-        # pyte takes unknown private sequences for text; these say nothing about the picture
+        whole = self._unfinished + data
+        cut = UNFINISHED.search(whole)
+        end = cut.start() if cut else len(whole)
+        whole, self._unfinished = whole[:end], whole[end:]
+        for part in re.split(b"(?<=%s)" % re.escape(FRAME_END), whole):
+            self._draw(part)
+            if part.endswith(FRAME_END):
+                self.carets.append((self.screen.cursor.y, self.screen.cursor.x))
+        return data
+
+    def _draw(self, data: bytes) -> None:
+        """pyte takes unknown private sequences for text; these say nothing about the picture."""
         self._emulator.feed(
             re.sub(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z]|\x1b\[\?[0-9;]*\$p", self._known, data)
         )
-        return data
 
     def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + DEADLINE

@@ -98,7 +98,7 @@ def test_a_pager_that_fails_is_one_line(terminal: Start, pager: Callable[[int], 
     run.send("\n")
     run.until_shown("ended with 3")
     run.send("ihello")
-    run.until_shown("hello")
+    run.until(lambda: run.composer == ["hello"])
 
 
 def test_a_pager_that_can_t_be_started_gives_the_terminal_back(

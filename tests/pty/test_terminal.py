@@ -18,14 +18,16 @@ import pytest
 from engine.events import EngineStatus, Status
 from engine.proof.recording import Recorder
 from tests.processes import ended
-from tests.pty.conftest import DEADLINE, Terminal
+from tests.pty.conftest import DEADLINE, FRAME_END, FRAME_START, Terminal
 
 pytestmark = pytest.mark.pty
 Start = Callable[..., Terminal]
 
 OFFER = "\x1b[?2026;2$y"
 """A terminal's answer to what the driver asks at start: updates can be synchronised."""
-FRAME_START, FRAME_END = b"\x1b[?2026h", b"\x1b[?2026l"
+ENDLESS = "--rate 100 --tokens 100000"
+"""Answers that are not over however late a test looks."""
+STREAMS = ("--pane", "max_tokens=100000") * 2
 DRAWS_NOTHING = rb"\x1b\[[0-?]*[ -/]*[A-Ha-z]|\x1b\][^\x07]*\x07"
 """Where the caret is, modes, colours, and what is said to the terminal itself."""
 
@@ -45,11 +47,11 @@ def test_typing_sends_and_ctrl_q_leaves_a_clean_terminal(terminal: Start) -> Non
 def test_a_signal_to_leave_restores_the_terminal_and_takes_the_worker_along(
     terminal: Start, number: signal.Signals
 ) -> None:
-    run = terminal()
+    run = terminal(*STREAMS, engine=ENDLESS)
     run.until_shown("slots busy")
     (worker,) = run.worker_pids()
     run.send("stream on\r")
-    run.until_shown("Why a circle")
+    run.until_shown("2 of 8 slots busy")
     os.kill(run.process.pid, number)
     assert run.wait() == 0
     assert run.modes_left_on() == []
@@ -57,11 +59,11 @@ def test_a_signal_to_leave_restores_the_terminal_and_takes_the_worker_along(
 
 
 def test_when_the_terminal_goes_while_panes_stream_all_of_it_ends(terminal: Start) -> None:
-    run = terminal()
+    run = terminal(*STREAMS, engine=ENDLESS)
     run.until_shown("slots busy")
     processes = [run.process.pid, *run.worker_pids()]
     run.send("stream on\r")
-    run.until_shown("Why a circle")
+    run.until_shown("2 of 8 slots busy")
     with suppress(pexpect.ExceptionPexpect):  # raised where it isn't gone at once
         run.process.close(force=False)
     deadline = time.monotonic() + DEADLINE
@@ -94,11 +96,11 @@ def test_the_worker_goes_when_the_workbench_is_killed(terminal: Start) -> None:
 
 
 def test_a_worker_s_segmentation_fault_leaves_the_screen_alone(terminal: Start) -> None:
-    run = terminal()
+    run = terminal(*STREAMS, engine=ENDLESS)
     run.until_shown("slots busy")
     (worker,) = run.worker_pids()
     run.send("stream on\r")
-    run.until_shown("Why a circle")
+    run.until_shown("2 of 8 slots busy")
     os.kill(worker, signal.SIGSEGV)
     run.until(lambda: run.text.count("interrupted") >= 2)
     run.until_shown("0 of 8 slots busy")
@@ -203,16 +205,15 @@ def test_the_cursor_stays_at_the_caret_while_eight_panes_stream(terminal: Start)
     run = terminal(*panes, engine="--rate 30 --tokens 100000", size=(160, 50))
     run.send(OFFER)  # so that frames have an end
     run.send("stream on\r")
-    run.until(lambda: run.text.count("Why a circle") == 8)
+    run.until_shown("8 of 8 slots busy")
     run.send("caret here")
-    run.until_shown("caret here")
+    run.until(lambda: run.composer == ["caret here"])
     line = next(y for y, text in enumerate(run.screen.display) if "caret here" in text)
     column = run.screen.display[line].index("caret here") + len("caret here")
 
-    for _ in range(20):
-        before = len(run.raw)
-        run.until(lambda before=before: run.raw[before:].endswith(FRAME_END))
-        assert (run.screen.cursor.y, run.screen.cursor.x) == (line, column)
+    before = len(run.carets)
+    run.until(lambda: len(run.carets) >= before + 20)
+    assert set(run.carets[before:]) == {(line, column)}
 
 
 def test_the_first_frame_is_whole(terminal: Start) -> None:
@@ -230,9 +231,10 @@ def test_every_frame_is_one_synchronised_update_and_the_screen_is_never_cleared(
     first_frame = len(run.raw)
     run.send(OFFER)
     run.until_shown("slots busy")
-    run.until(lambda: run.raw.endswith(FRAME_END))
+    run.send("hello")  # what is drawn of that comes after the offer was heard
+    run.until(lambda: run.composer == ["hello"] and run.raw.endswith(FRAME_END))
     synchronised = len(run.raw)
-    run.send("hello\r")
+    run.send("\r")
     run.until_shown("Why a circle")
     for key, shown in (("\x1bOP", "Esc closes"), ("\x1bOQ", "Enter apply"), ("\x10", "Search")):
         run.send(key)
@@ -310,10 +312,14 @@ def test_a_home_that_can_t_be_written_costs_one_banner(
     for kind in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind))
     run = terminal("--pane", "max_tokens=20", "--pane", "max_tokens=20")
-    run.until_shown("this run leaves no log")
-    banner = [line.rpartition("▌")[2].strip(" ─╮│") for line in run.screen.display if "▌" in line]
-    said = " ".join(filter(None, banner))
-    assert said.endswith("can't be written (Not a directory); what is said now is not kept")
+
+    def banner() -> str:
+        rows = [row.rpartition("▌")[2].strip(" ─╮│") for row in run.screen.display if "▌" in row]
+        return " ".join(filter(None, rows))
+
+    run.until(lambda: "this run leaves no log" in banner())
+    end = "can't be written (Not a directory); what is said now is not kept"
+    run.until(lambda: banner().endswith(end))
     run.send("hello\r")
     run.until(lambda: run.text.count("token limit  ") == 2)
     run.send("\x11")

@@ -69,7 +69,11 @@ class Tmux:
 
     def until_bar(self, keys: tuple[str, ...]) -> None:
         """Until the bottom line offers these keys and no others."""
-        self.until(lambda screen: tuple(re.split(" {2,}", screen.split("\n")[49].strip())) == keys)
+
+        def offered(screen: str) -> tuple[str, ...]:
+            return tuple(re.split(" {2,}", "".join(screen.split("\n")[49:]).strip()))
+
+        self.until(lambda screen: offered(screen) == keys)
 
 
 @pytest.fixture
