@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dspark_tui.batch.ending import BY_ANOTHER_CLIENT
+from dspark_tui.batch.parts import grouped
 from dspark_tui.conversation.params import DRAWN_SEED_BITS
 from dspark_tui.conversation.request_record import RequestRecord
 from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
@@ -220,9 +221,16 @@ class Run:
             waited = max(0.0, self._link.now() - state.queued)
             return f"queued {_ordinal(self._place(state))}, {waited:.1f} s{why}"
         if state.phase is Phase.PREFILL:
-            share = 100 * state.prefilled // max(1, state.prompt_tokens)
-            return f"reading the prompt {share}%"
+            return self._reading(state)
         return self._figures()
+
+    def _reading(self, state: RequestState) -> str:
+        """How much of the prompt is read; how long that takes, until the engine has told any."""
+        prompt = grouped(state.prompt_tokens)
+        if done := max(state.prefilled, state.cached_tokens):
+            return f"read {grouped(done)} of {prompt} prompt tok"
+        seconds = max(0.0, self._link.now() - (state.admitted or state.queued))
+        return f"reading {prompt} prompt tok  {seconds:.1f} s"
 
     def _figures(self) -> str:
         record = self.record()

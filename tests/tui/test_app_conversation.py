@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import TurnStatus
+from dspark_tui.paths import Paths
 from dspark_tui.screens.ask import Answer
+from engine.events import Event, Prefill
+from tests.tui.burst import NOW, Life, events_of, snapshot
 from tests.tui.conftest import Bench, OpenBench, Requests, panes, slow
 from tests.tui.sheets import shown
+from tests.tui.still import Said, still
 
 
 def border(bench: Bench) -> str:
@@ -78,6 +84,18 @@ async def test_figures_and_end_stand_once_in_the_border_and_then_below_the_earli
             assert said(bench).count("┫ token limit   5 tok  ") == 1
             assert said(bench).count("cut off at the token limit") == 1, "of the last answer only"
             bench.pane(1).show()
+
+
+async def test_a_prompt_being_read_says_how_much_of_it_is(
+    monkeypatch: pytest.MonkeyPatch, paths: Paths
+) -> None:
+    life = Life("r1", "1", 0.0, 12.0, None, None, prompt=3912)
+    events: list[Event] = [snapshot(), *events_of([life])]
+    async with still(monkeypatch, paths, events, said=[Said(life)], settings=panes(1)) as bench:
+        await bench.send("Read this.")
+        await bench.until(lambda: border(bench) == "> reading 3 912 prompt tok  2.5 s")
+        bench.link.live.apply(Prefill(NOW, "r1", 1536, 3912, 50.0))
+        await bench.until(lambda: border(bench) == "> read 1 536 of 3 912 prompt tok")
 
 
 async def test_an_edit_that_is_cleared_changes_nothing(open_bench: OpenBench) -> None:
