@@ -2,7 +2,8 @@
 
     python -m tests.victim LOG
 
-It writes a line for each look at itself, so that whoever kills it knows what there was to lose.
+It writes a line for each look at itself, so that whoever kills it knows what there was to lose, and
+how many of its looks were on disk by then, so that he knows what must not be lost.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dspark_tui.app import DsparkApp, Start
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
+from dspark_tui.storage.journal import Journal
 from dspark_tui.storage.workspaces import Workspaces
 from tests.processes import children
 
@@ -34,13 +37,31 @@ PANES = tuple(PaneParams(max_tokens=tokens) for tokens in (20, 60, 400))
 PATIENCE = 60.0
 
 
+@dataclass
+class Looks:
+    """taken: so many. noted: so many before the journal last noted what has changed."""
+
+    taken: int = 0
+    noted: int = 0
+
+    def watch(self) -> None:
+        note = Journal.note
+
+        def noted(journal: Journal, *details: Any) -> None:
+            note(journal, *details)
+            self.noted = self.taken
+
+        Journal.note = noted  # type: ignore[method-assign]
+
+
 async def talk(log: Path) -> None:
     engines = Engines(lambda _: lambda socket: [*ENGINE, "--socket", str(socket)])
     paths = Paths.of_user()
     workspaces = Workspaces(paths.sessions)
     start = Start(Settings(panes=PANES), paths)
     app = DsparkApp(start, engines, workspaces, workspaces.latest())
-    sent = 0
+    looks, sent = Looks(), 0
+    looks.watch()
     async with app.run_test(size=(100, 30)):
         with log.open("a") as file:
             while True:
@@ -53,7 +74,10 @@ async def talk(log: Path) -> None:
                     for pane in app.workbench.session.panes
                     for turn in pane.turns[-2:]
                 }
-                file.write(json.dumps([time.time(), look]) + "\n")
+                looks.taken += 1
+                noted = looks.noted
+                await app.workbench.workspaces.saver.ask(lambda _: None)
+                file.write(json.dumps([time.time(), look, noted]) + "\n")
                 file.flush()
                 await asyncio.sleep(LOOK_PERIOD)
 
@@ -61,10 +85,13 @@ async def talk(log: Path) -> None:
 @dataclass
 class Loss:
     """What a kill cost, in seconds before it. text: the latest look whose text is not all there.
-    finished: the latest at a turn that was over and is not."""
+    finished: the latest at a turn that was over and is not. kept: looks that were on disk. broken:
+    those of them that are not all there."""
 
     text: float = 0.0
     finished: float = 0.0
+    kept: int = 0
+    broken: int = 0
 
 
 @dataclass
@@ -107,8 +134,8 @@ class Murder:
         stored = sound(self.database)
         lines = log.read_text().splitlines(keepends=True)
         looks = [json.loads(line) for line in lines if line.endswith("\n")]
-        end, loss = looks[-1][0], Loss()
-        for moment, look in looks:
+        end, loss = looks[-1][0], Loss(kept=looks[-1][2])
+        for number, (moment, look, _) in enumerate(looks):
             for id, (length, status) in look.items():
                 kept, kept_status = stored.get(int(id), (-1, ""))
                 over = status not in ("waiting", "sent", "running")
@@ -116,6 +143,8 @@ class Murder:
                     loss.text = max(loss.text, end - moment)
                 if over and kept_status != status:
                     loss.finished = max(loss.finished, end - moment)
+                if kept < length or (over and kept_status != status):
+                    loss.broken += number < loss.kept
         return loss
 
     def _until(self, condition: Callable[[], bool]) -> None:
