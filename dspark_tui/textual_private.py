@@ -14,6 +14,7 @@ from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.geometry import Region
 from textual.message import Message
+from textual.notifications import Notifications
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -107,6 +108,16 @@ class PatientScreen(Screen[T]):
 def forward(widget: Widget, key: events.Key) -> None:
     """Give a key to a widget as the app does, so that it is not given out anew once it bubbles."""
     widget._forward_event(key.copy())
+
+
+def refresh_notices(app: App[None]) -> None:
+    """Take those whose time is over off the screen."""
+    app._refresh_notifications()
+
+
+def keep_notices_in(app: App[None], notices: Notifications) -> None:
+    """Have the app keep what it notifies of there. Call it before there is any."""
+    app._notifications = notices
 
 
 def was_taken(event: events.Event) -> bool:

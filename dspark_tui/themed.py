@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from textual import events
 from textual.dom import DOMNode
@@ -22,6 +23,7 @@ from dspark_tui.appearance import theming
 from dspark_tui.appearance.roles import role_variables
 from dspark_tui.appearance.seven_bit import SevenBit
 from dspark_tui.appearance.theme_folder import ThemeFolder
+from dspark_tui.notices import PASSING, Notices
 from dspark_tui.paths import Paths
 from dspark_tui.text.foreign import drawable
 
@@ -31,6 +33,9 @@ DEFAULT_THEME = "ember"
 
 KEY_PATIENCE = 1.0
 """Seconds after which a key that still works is not waited for any longer."""
+
+NOTICES_SHOWN = 3
+"""Of those on theme files, in one notice."""
 
 LOOK_PERIOD = 0.4
 """Seconds between two looks for theme files that were edited."""
@@ -50,6 +55,7 @@ class ThemedApp(textual_private.WholeFrames[None]):
         """theme: its name; "" is the default one."""
         textual_private.mend_driver()
         super().__init__()
+        textual_private.keep_notices_in(self, Notices())
         self.failure = ""
         self._theme_notices: list[str] = []
         self.set_class(ascii, "-ascii")
@@ -136,6 +142,10 @@ class ThemedApp(textual_private.WholeFrames[None]):
         lines = "\n".join(map(drawable, message.split("\n")))
         super().notify(lines, title=title, severity=severity, timeout=timeout, markup=markup)
 
+    def on_notify(self) -> None:
+        """Look again when earlier ones have to leave because of this one."""
+        self.set_timer(PASSING, partial(textual_private.refresh_notices, self))
+
     def _wear(self, wanted: str) -> None:
         """Load the theme to begin with; the others can wait until the first frame is out.
 
@@ -160,8 +170,11 @@ class ThemedApp(textual_private.WholeFrames[None]):
         themes, problems = await asyncio.to_thread(theming.load_themes, self._user_themes)
         for theme in themes:
             self.register_theme(theme)
-        for notice in [*self._theme_notices, *map(str, problems)]:
-            self.notify(notice, severity="warning", timeout=12)
+        notices = [*self._theme_notices, *map(str, problems)]
+        if more := notices[NOTICES_SHOWN:]:
+            notices[NOTICES_SHOWN:] = [f"and {len(more)} more; dspark-tui doctor lists them"]
+        if notices:
+            self.notify("\n".join(notices), severity="warning", timeout=12)
 
     def _reload_themes(self) -> None:
         """Take over edited theme files; what is wrong with one is said once and changes nothing."""
