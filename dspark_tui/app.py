@@ -50,6 +50,7 @@ class DsparkApp(ThemedApp):
 
     CSS_PATH: ClassVar = ["styles/workbench.tcss"]
     COMMANDS: ClassVar = {ActionCommands}
+    SUSPENDED_SCREEN_CLASS = "-covered"
     COMMAND_PALETTE_BINDING = "f12"  # the table of actions has our own keys for it
 
     def __init__(
@@ -58,6 +59,7 @@ class DsparkApp(ThemedApp):
         """opened: the session to show; None: a new one."""
         settings, self._state = start.settings, UiState.load(start.paths.state)
         super().__init__(start.paths, settings.theme or self._state.theme, settings.ascii)
+        self.help_keys = settings.keys.keys_of("help")
         self._start = start
         self._engines = engines
         self._workspaces = workspaces

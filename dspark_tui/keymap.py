@@ -47,6 +47,12 @@ class Keymap(Struct, frozen=True):
                 found[action.bar] = (action.keys(context)[0], action)  # the more specific is later
         return list(found.values())
 
+    def keys_of(self, id: str) -> set[str]:
+        """The action's keys, wherever they act."""
+        return {
+            key for a in self.actions if a.id == id for place in Context for key in a.keys(place)
+        }
+
     def name(self, id: str, context: Context) -> str:
         """The action's first key as it is shown; its label where it has none."""
         (action,) = (action for action in self.actions if action.id == id)

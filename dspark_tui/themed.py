@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -57,6 +57,7 @@ class ThemedApp(textual_private.WholeFrames[None]):
         super().__init__()
         textual_private.keep_notices_in(self, Notices())
         self.failure = ""
+        self.help_keys: Collection[str] = ()  # that open the help over a dialog
         self._theme_notices: list[str] = []
         self.set_class(ascii, "-ascii")
         self._user_themes = paths.config.parent / "themes"

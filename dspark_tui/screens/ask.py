@@ -28,6 +28,7 @@ class Ask(Form[str | None]):
     while there is a problem, it stands below the line, which can be mended."""
 
     BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
+    KEY_HELP: ClassVar = (("Enter", "take what the line says"), ("Esc ^C", "leave all as it was"))
 
     def __init__(
         self, title: str, value: str = "", hint: str = "", attempt: Attempt | None = None

@@ -35,6 +35,13 @@ class BroadcastFigures(Dialog[None]):
         Binding("right_square_bracket,right", "step(1)"),
         Binding("w", "export"),
     ]
+    KEY_HELP: ClassVar = (
+        ("[ Left", "the prompt before"),
+        ("] Right", "the next prompt"),
+        ("w", "write this one's figures as CSV, beside where you started"),
+        ("Up Down PgUp PgDn", "scroll"),
+        ("Esc q B ^C", "close"),
+    )
 
     def __init__(
         self, broadcasts: Broadcasts, session: Session, engines: Engines, glyphs: Glyphs

@@ -31,6 +31,13 @@ class CellScreen(TextSheet):
         Binding("y", "copy"),
         *(Binding(str(rating), f"rate({rating})") for rating in (0, *RATINGS)),
     ]
+    KEY_HELP: ClassVar = (
+        ("Right n l", "the next cell"),
+        ("Left p h", "the cell before"),
+        ("1–5", "rate the answer, a column of the results; 0 takes that back"),
+        ("y", "copy the answer"),
+        *TextSheet.KEY_HELP,
+    )
 
     def __init__(self, grid: GridView, glyphs: Glyphs, rate: Callable[[int], None]) -> None:
         """rate: rates the answer under the cursor; 0 takes that back."""

@@ -32,6 +32,15 @@ class Compare(Dialog[None]):
         Binding("g", "first"),
         Binding("G", "last"),
     ]
+    KEY_HELP: ClassVar = (
+        ("n", "to the next change"),
+        ("N p", "to the change before"),
+        ("u", "one column instead of two, and back"),
+        ("Up Down k j", "a line up or down"),
+        ("PgUp PgDn", "a page up or down"),
+        ("Home End g G", "to the start or the end"),
+        ("Esc q d ^C", "close"),
+    )
 
     def __init__(self, left: str, right: str, names: tuple[str, str], glyphs: Glyphs) -> None:
         super().__init__()

@@ -19,6 +19,7 @@ class Confirm(Dialog[bool]):
         Binding("enter,y", "answer(True)"),
         Binding("escape,n,ctrl+c", "answer(False)"),
     ]
+    KEY_HELP: ClassVar = (("Enter y", "do it"), ("Esc n ^C", "leave all as it is"))
 
     def __init__(self, question: str, yes: str, *, id: str | None = None) -> None:
         super().__init__(id=id)

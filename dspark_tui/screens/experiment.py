@@ -64,6 +64,14 @@ class ExperimentForm(Form[Trial | None]):
 
     CSS_PATH: ClassVar = [*Form.CSS_PATH, "../styles/experiment.tcss"]
     BINDINGS: ClassVar = [Binding("escape,ctrl+c", "leave")]
+    KEY_HELP: ClassVar = (
+        ("Enter", "take the path that is highlighted, else start"),
+        ("Tab", "complete the path, else to the next field"),
+        ("Down Up", "through the paths, then through the fields"),
+        ("Shift+Tab", "to the field before"),
+        ("Space Left Right", "in Combine: the other way to combine"),
+        ("Esc ^C", "leave; nothing is started"),
+    )
 
     def __init__(self, draft: str, panes: Sequence[Conversation], link: EngineLink) -> None:
         """panes: whose parameters are the draft's parameter sets. link: to the engine to ask."""

@@ -30,6 +30,7 @@ class ExportForm(Form[Path | None]):
 
     CSS_PATH: ClassVar = [*Form.CSS_PATH, "../styles/experiment.tcss"]
     BINDINGS: ClassVar = [Binding("escape,ctrl+c", "leave")]
+    KEY_HELP: ClassVar = (("Enter", "write the file"), ("Esc ^C", "write none"))
 
     def __init__(self, rows: Sequence[Row], results: ResultTable) -> None:
         """results: the table the rows are in already."""

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList
 
+from dspark_tui.screens.dialog import Keys
 from dspark_tui.screens.form import Form, Result
 from dspark_tui.widgets.fields import LineBox
 
@@ -37,6 +38,11 @@ class Finder(Form[Result | None], Generic[Found, Result]):
     border; PLACEHOLDER: in the empty line; QUERY: the line, perhaps with more keys."""
 
     BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
+    KEY_HELP: ClassVar[Keys] = (
+        ("Up Down", "through the list"),
+        ("PgUp PgDn", "ten lines at once"),
+        ("Esc ^C", "leave all as it was"),
+    )
     SUBJECT: ClassVar[str]
     HINT: ClassVar[str]
     PLACEHOLDER: ClassVar[str]

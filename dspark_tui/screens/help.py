@@ -1,54 +1,39 @@
-"""All keys, from the table of actions."""
+"""All keys of the workbench, from the table of actions."""
 
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.actions import Action, Context, keys_in_words
 from dspark_tui.key_names import key_name
 from dspark_tui.keymap import Keymap
-from dspark_tui.screens.dialog import Dialog
+from dspark_tui.screens.dialog import KeySheet
 
 INTRO = """\
 Typing and commands are kept apart. In the composer letters are text and only chords act; \
-{leave} goes to the panes, where single letters act; {compose} comes back. ^ is Ctrl.
+{leave} goes to the panes, where single letters act; {compose} comes back. ^ is Ctrl. \
+In a dialog the key that opened this shows the dialog's own.
 """
 TYPING_WIDTH = 11
 PANES_WIDTH = 14
 
 
-class Help(Dialog[None]):
-    BINDINGS: ClassVar = [Binding("escape,q,ctrl+c", "dismiss(None)")]
+class Help(KeySheet):
+    HEADING = "keys"
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
         self._keymap = keymap
 
-    def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="sheet") as sheet:
-            sheet.border_title = "keys"
-            sheet.border_subtitle = "Esc closes"
-            leave = self._keymap.name("leave", Context.COMPOSER)
-            compose = self._keymap.name("compose", Context.PANES)
-            yield Static(INTRO.format(leave=leave, compose=compose), markup=False)
-            yield KeyTable(self._keymap)
-
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
-
-    def on_key(self, event: events.Key) -> None:
-        """The key that opens the help also closes it."""
-        if any(self._keymap.calls(place).get(event.key) == "help()" for place in Context):
-            event.stop()
-            self.dismiss(None)
+    def parts(self) -> ComposeResult:
+        leave = self._keymap.name("leave", Context.COMPOSER)
+        compose = self._keymap.name("compose", Context.PANES)
+        yield Static(INTRO.format(leave=leave, compose=compose), markup=False)
+        yield KeyTable(self._keymap)
 
 
 class KeyTable(Static):

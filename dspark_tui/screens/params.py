@@ -42,6 +42,12 @@ class ParamsForm(Form[PaneParams | None]):
     """Gives the new parameters, or None when left."""
 
     BINDINGS: ClassVar = [Binding("ctrl+c", "leave")]
+    KEY_HELP: ClassVar = (
+        ("Enter F2", "apply all of it to the pane; in the system prompt Enter starts a new line"),
+        ("Tab Down", "to the next field"),
+        ("Shift+Tab Up", "to the field before"),
+        ("Esc ^C", "leave all as it was"),
+    )
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-wide")]  # noqa: RUF012
 
     def __init__(self, pane: Conversation, engines: Collection[str] = ()) -> None:

@@ -21,6 +21,7 @@ class PasteView(TextSheet):
     """Shows the beginning; all of it can be had in the editor."""
 
     BINDINGS: ClassVar = [Binding("ctrl+o,full_stop", "dismiss(None)")]
+    KEY_HELP: ClassVar = (*TextSheet.KEY_HELP, ("^O .", "close, as they opened it"))
 
     def __init__(self, paste: Paste, glyphs: Glyphs, editor_key: str) -> None:
         """editor_key: by name, what opens the editor."""

@@ -24,6 +24,12 @@ class PickCode(Dialog[CodeBlock | None]):
         Binding("escape,q,ctrl+c", "dismiss(None)"),
         *(Binding(str(digit), f"pick({digit})") for digit in range(1, 10)),
     ]
+    KEY_HELP: ClassVar = (
+        ("1–9", "copy the block of that number"),
+        ("Enter", "copy the one that is highlighted"),
+        ("Up Down", "highlight another"),
+        ("Esc q ^C", "leave; nothing is copied"),
+    )
 
     def __init__(self, blocks: Sequence[CodeBlock]) -> None:
         super().__init__()

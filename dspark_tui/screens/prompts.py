@@ -27,6 +27,11 @@ class PromptList(Finder[int, int]):
     HINT = "type to search   Enter takes it   Esc leaves"
     PLACEHOLDER = "words in it"
     QUERY = PromptQuery
+    KEY_HELP: ClassVar = (
+        ("Enter", "the prompt takes the place of the text in the composer"),
+        ("^R", "to the next one"),
+        *Finder.KEY_HELP,
+    )
 
     def __init__(self, prompts: Sequence[str]) -> None:
         """prompts: oldest first."""

@@ -53,6 +53,19 @@ class Repeat(Dialog[None]):
         Binding("y", "copy"),
         Binding("w", "export"),
     ]
+    KEY_HELP: ClassVar = (
+        ("+ = Right", "before it starts: once more"),
+        ("- Left", "once less"),
+        ("0–9", "that often"),
+        ("s", "always the same seed, or each time another"),
+        ("Enter", "start"),
+        ("Up Down", "highlight another answer"),
+        ("PgUp PgDn", "read on in it, or back"),
+        ("y", "copy it"),
+        ("w", "write all as CSV, beside where you started"),
+        ("r", "once all have ended: ask again"),
+        ("Esc q ^C", "stop what runs; once nothing does, close"),
+    )
 
     def __init__(self, repeats: Repeats, engines: Engines, glyphs: Glyphs) -> None:
         super().__init__()

@@ -41,6 +41,13 @@ class Sessions(Finder[Listed | Hit, Choice]):
     HINT = "Enter opens   F2 renames   F8 deletes   ^N new   Esc leaves"
     PLACEHOLDER = "words of anything ever said"
     QUERY = SessionQuery
+    KEY_HELP: ClassVar = (
+        ("Enter", "open the session, or show the turn that was found"),
+        ("^N", "begin a new session; the one open now is kept"),
+        ("F2", "rename the session"),
+        ("F8", "delete it for good, after a question"),
+        *Finder.KEY_HELP,
+    )
 
     def __init__(self, workspaces: Workspaces, journal: Journal) -> None:
         """journal: of the session that is open here."""

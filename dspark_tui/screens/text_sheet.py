@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding
 
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.screens.dialog import Dialog
+from dspark_tui.screens.dialog import Dialog, Keys
 from dspark_tui.widgets.transcript import Transcript
 
 
@@ -23,6 +23,12 @@ class TextSheet(Dialog[None]):
         Binding("home,g", "first"),
         Binding("end,G", "last"),
     ]
+    KEY_HELP: ClassVar[Keys] = (
+        ("Up Down k j", "a line up or down"),
+        ("PgUp PgDn Space ^U ^D", "a page up or down"),
+        ("Home End g G", "to the start or the end"),
+        ("Esc Enter q ^C", "close"),
+    )
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__()
