@@ -18,6 +18,9 @@ from engine.proof.verdict import Name, Verdict
 UNKNOWN_GAIN = "no baseline: ask 1 pane alone"
 """What to do where nobody knows how fast one request is by itself."""
 
+NOTICE_ROWS = 3
+"""For all of them, where there is most room: they come on top of the figures."""
+
 NARROW = 70
 """Columns below which the lanes need all of them."""
 PAUSED = "paused: new requests wait"
@@ -92,11 +95,22 @@ def _numbers(state: LiveState, now: float, width: int, height: int, glyphs: Glyp
     rows += [()] if roomy and (state.refusals or state.notices) else []
     for refusal in state.refusals:
         rows += wrapped(f"{glyphs.warning} {refusal}", width, "warning", 3 if roomy else 1)
-    for notice in state.notices:
-        rows += wrapped(f"{glyphs.warning} {notice}", width, "warning", 2 if roomy else 1)
+    rows += _notices(state, width, min(NOTICE_ROWS if roomy else 1, height - len(rows)), glyphs)
     if state.burst is None and not state.by_stopwatch:
         rows += _capabilities(state, width)
     return rows[:height]
+
+
+def _notices(state: LiveState, width: int, most: int, glyphs: Glyphs) -> list[Row]:
+    """The latest, and how many came before it, on at most `most` rows."""
+    if not state.notices or most < 1:
+        return []
+    latest, *earlier = (f"{glyphs.warning} {notice}" for notice in state.notices)
+    more = f"  +{len(earlier)} more" if earlier else ""
+    if most == 1:
+        return [(Part(cut(latest, width - len(more)).rstrip() + more, "warning"),)]
+    rows = wrapped(latest, width, "warning", most - bool(more))
+    return rows + ([(Part(more, "dim"),)] if more else [])
 
 
 def _model(state: LiveState, width: int) -> list[Row]:

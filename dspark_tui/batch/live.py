@@ -40,7 +40,7 @@ STALL_FLOOR = 0.25
 STALL_STEPS = 5
 """A gap of fewer median steps than this is jitter."""
 RECENT_STEPS = 64
-NOTICES_KEPT = 3
+NOTICES_KEPT = 100
 VIEW = "view"
 """The capability that says how much of the batch the events tell, where that isn't all of it."""
 
@@ -204,6 +204,8 @@ class LiveState:
     def _submit(self, event: Queued) -> None:
         if self.burst is None or not self.active:
             self.burst = Burst(event.time)
+            kept = [notice for notice in self.notices if not notice.requests]  # others are history
+            self.notices = deque(kept, NOTICES_KEPT)
         self.burst.requests += 1
         self._tracks.begin(event.request)
         self.engine.apply(event)

@@ -13,7 +13,7 @@ from wcwidth import wcswidth
 from dspark_tui.appearance import glyphs
 from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
 from dspark_tui.batch.layout import layout, title
-from dspark_tui.batch.live import VIEW, LiveState
+from dspark_tui.batch.live import VIEW, LiveState, Notice
 from dspark_tui.batch.parts import row_cells
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from engine.events import (
@@ -99,6 +99,20 @@ def test_a_burst_is_judged_against_the_request_that_ran_alone_before() -> None:
     assert "BATCHED  2.37x alone  spread 0.13  alone 20.0 tok/s" in "\n".join(drawn(state, 196, 13))
     assert drawn(state, 78, 5)[3].endswith("BATCHED  2.37x alone")
     assert "no baseline" not in "\n".join(drawn(state, 196, 13) + drawn(state, 78, 5))
+
+
+@pytest.mark.parametrize(("width", "height", "rows"), [(78, 5, 1), (116, 9, 1), (196, 13, 3)])
+def test_many_notices_are_the_latest_and_a_count(width: int, height: int, rows: int) -> None:
+    state = state_of(burst())
+    words = "held up 3 rows for a good while, since its prompt has thousands of tokens (prefill)"
+    for n in range(7):
+        state.notices.appendleft(Notice(START, f"{words} {n}", ("r4",)))
+    shown = [row.partition("│")[2].strip() for row in drawn(state, width, height)]
+    (first,) = (n for n, row in enumerate(shown) if row.startswith("! r4 held up"))
+    last = first + rows - 1
+    assert shown[last].endswith("+7 more")
+    assert not any(shown[last + 1 :])
+    assert any("aggregate" in row for row in shown)
 
 
 def test_what_is_missing_for_a_verdict_is_said_at_eighty_columns_too() -> None:

@@ -206,15 +206,25 @@ def test_events_about_unknown_requests_change_nothing() -> None:
     assert (state.lanes, state.aggregate(START)) == ([], None)
 
 
-def test_notices_are_the_latest_three_and_one_cause_is_one_line() -> None:
+def test_notices_are_the_latest_first_and_one_cause_is_one_line() -> None:
     state = folded([snapshot(), *request("a", START), *request("b", START), *request("c", START)])
-    for n in range(4):
+    for n in range(2):
         state.apply(EngineWarning(START + n, "memory", f"warning {n}"))
     state.apply(Waiting(START + 5, "c", "kv budget"))
     for id in ("a", "b"):
         state.apply(Finished(START + 6, id, FinishReason.ERROR, 0, 1.0, "worker died"))
     lines = [str(notice) for notice in state.notices]
-    assert lines == ["r1 r2 failed: worker died", "r3 waits: kv budget", "warning 3"]
+    assert lines == ["r1 r2 failed: worker died", "r3 waits: kv budget", "warning 1", "warning 0"]
+
+
+def test_what_is_said_of_requests_goes_with_their_burst() -> None:
+    state = folded([snapshot(), *request("a", START)])
+    state.apply(EngineWarning(START, "memory", "little memory"))
+    state.apply(Finished(START + 6, "a", FinishReason.ERROR, 0, 1.0, "too long"))
+    assert [str(notice) for notice in state.notices] == ["r1 failed: too long", "little memory"]
+    for event in request("b", START + 9):
+        state.apply(event)
+    assert [str(notice) for notice in state.notices] == ["little memory"]
 
 
 def test_a_server_that_is_stopped_ends_requests_and_fails_none() -> None:
