@@ -1,4 +1,4 @@
-"""The command palette's entries: every action of the table that makes sense by name."""
+"""The command palette's entries: every action that makes sense by name, and the themes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
 from dspark_tui.actions import Action, Context, keys_in_words
+from dspark_tui.appearance.roles import FAINT
 from dspark_tui.keymap import Keymap
 
 
@@ -33,6 +35,28 @@ class ActionCommands(Provider):
 
     def _run(self, action: Action) -> partial[Coroutine[Any, Any, None]]:
         return partial(self.screen.run_action, f"screen.{action.id}")
+
+
+class ThemeCommands(Provider):
+    """All there are; the one in use says so."""
+
+    async def discover(self) -> Hits:
+        for name in sorted(self.app.available_themes):
+            yield DiscoveryHit(self._shown(name, Content(name)), self._wear(name), text=name)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for name in sorted(self.app.available_themes):
+            if (score := matcher.match(name)) > 0:
+                label = self._shown(name, matcher.highlight(name))
+                yield Hit(score, label, self._wear(name), text=name)
+
+    def _shown(self, name: str, label: Content) -> Content:
+        used = name == self.app.theme
+        return Content.assemble(label, ("   in use", FAINT)) if used else label
+
+    def _wear(self, name: str) -> partial[None]:
+        return partial(setattr, self.app, "theme", name)
 
 
 def _help(action: Action) -> str:

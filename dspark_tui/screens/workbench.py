@@ -275,7 +275,13 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
         self.app.action_command_palette()
 
     def action_themes(self) -> None:
-        self.app.search_themes()
+        from textual.command import CommandPalette
+
+        from dspark_tui.screens.palette import ThemeCommands
+
+        self.app.push_screen(
+            CommandPalette(providers=[ThemeCommands], placeholder="Search for themes…")
+        )
 
     def action_redraw(self) -> None:
         self.app.refresh(repaint=True, layout=True)

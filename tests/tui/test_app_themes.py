@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.color import Color
+from textual.command import CommandList
 
 from dspark_tui.appearance.theming import load_themes
 from dspark_tui.config import Settings
@@ -88,3 +89,22 @@ async def test_a_theme_there_is_not_is_said_with_what_there_is(
     async with open_bench(settings=Settings(theme=name, panes=(PaneParams(),))) as bench:
         await bench.until(lambda: any(words in notice for notice in bench.notices()))
         assert bench.app.theme == "ember"
+
+
+async def test_the_palette_of_themes_marks_the_one_in_use(open_bench: OpenBench) -> None:
+    def listed() -> list[str]:
+        options = bench.app.screen.query_one(CommandList).options
+        return [str(option.prompt) for option in options]
+
+    async with open_bench(settings=Settings(theme="paper")) as bench:
+        await bench.until(lambda: "tide" in bench.app.available_themes)
+        await bench.send("/themes")
+        await bench.until(lambda: "tide" in listed())
+        assert [name for name in listed() if "in use" in name] == ["paper   in use"]
+        await bench.press(*"tide")
+        await bench.until(lambda: listed() == ["tide"])
+        await bench.press("enter")
+        await bench.until(lambda: bench.app.theme == "tide")
+        await bench.send("/themes")
+        await bench.press(*"ti")
+        await bench.until(lambda: "tide   in use" in listed())
