@@ -97,7 +97,7 @@ class Repeat(Dialog[None]):
             yield self._panel
 
     def on_resize(self) -> None:
-        self._panel.mode = Mode.SMALL if self.size.height >= PANEL_FROM else Mode.OFF
+        self._fit()
 
     def on_mount(self) -> None:
         self._answer.can_focus = False
@@ -106,6 +106,11 @@ class Repeat(Dialog[None]):
         self._draw()
 
     # ---- drawing
+
+    def _fit(self) -> None:
+        """No batch where there is no room for one, nor any left of what was asked long ago."""
+        roomy = self.size.height >= PANEL_FROM and not self._asked
+        self._panel.mode = Mode.SMALL if roomy else Mode.OFF
 
     def _describe(self) -> None:
         """The lines that say what was asked or is to be, and what can be done now."""
@@ -150,6 +155,7 @@ class Repeat(Dialog[None]):
             for problem, times in problems(attempts).items():
                 options.append(Option(trouble(problem, times), disabled=True))
         self._list.set_options(options)
+        self._list.styles.max_height = max(1, len(options))  # the answer has the rest
         same = (at for at, group in self._shown.items() if before and group.text == before.text)
         self._list.highlighted = next(same, next(iter(self._shown), None))
 
@@ -196,6 +202,7 @@ class Repeat(Dialog[None]):
         """Back to how often it is to be asked; the answers that are there stay with the session."""
         if not self._repeats.running:
             self._asked, self._reading = "", None
+            self._fit()
             self._repeats.forget()
             self._answer.clear()
             self._draw()

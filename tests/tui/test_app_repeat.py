@@ -6,23 +6,27 @@ import csv
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from dspark_tui.conversation.turns import Origin, TurnStatus
 from dspark_tui.paths import Paths
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.repeat import Repeat
 from dspark_tui.storage.export import messages_text
+from dspark_tui.widgets.batch_panel import BatchPanel, Mode
+from dspark_tui.widgets.transcript import Transcript
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes, slow
 from tests.tui.sheets import asked, hint, listed, shown
 
 SECRET = "xylophone-heist-4711"
 
 
-async def repeated(bench: Bench, prompt: str) -> None:
-    """Twice, with all answers there; the screen with them is open."""
+async def repeated(bench: Bench, prompt: str, requests: int = 2) -> None:
+    """Twice in each pane, with all answers there; the screen with them is open."""
     await bench.type(prompt)
     await bench.press("escape", "K", "minus", "minus", "minus", "enter")
-    await bench.until(lambda: "2 of 2 answered" in shown(bench, "#state"))
+    answered = f"{requests} of {requests} answered"
+    await bench.until(lambda: answered in shown(bench, "#state"))
     await bench.until(lambda: "Esc closes" in hint(bench))
 
 
@@ -54,6 +58,31 @@ async def test_repeats_go_out_as_one_batch_and_are_grouped_by_pane(
         await bench.press("escape")
         assert bench.composer.text == "Say it again."
         assert not bench.conversation(1).turns
+
+
+async def test_the_list_has_the_rows_it_needs_and_the_answer_the_rest(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench(settings=panes(8), size=(120, 50)) as bench:
+        await repeated(bench, "hello", 16)
+        screen = bench.app.screen
+        found, answer = screen.query_one(OptionList), screen.query_one(Transcript)
+        await bench.until(lambda: found.size.height == len(listed(bench)) == 16)
+        assert answer.size.height >= 16
+        await bench.pilot.resize_terminal(80, 24)
+        await bench.until(lambda: answer.size.height < found.size.height < 10)
+        assert answer.size.height >= 4
+
+
+async def test_the_batch_is_shown_with_what_is_asked_here_only(open_bench: OpenBench) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await repeated(bench, "hello")
+        assert bench.app.screen.query_one(BatchPanel).mode is Mode.SMALL
+        await bench.press("escape", "K")
+        await bench.until(lambda: "2 of 2 answered" in shown(bench, "#state"))
+        assert bench.app.screen.query_one(BatchPanel).mode is Mode.OFF
+        await bench.press("r")
+        assert bench.app.screen.query_one(BatchPanel).mode is Mode.SMALL
 
 
 async def test_digits_say_how_often(open_bench: OpenBench) -> None:
