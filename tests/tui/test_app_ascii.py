@@ -21,7 +21,7 @@ from dspark_tui.screens.cell import CellScreen
 from dspark_tui.screens.experiment_grid import ExperimentGrid
 from tests.tui.burst import burst
 from tests.tui.conftest import ENDLESS, OpenBench, fast, panes, slow
-from tests.tui.experiments import write_experiment
+from tests.tui.experiments import Experimenter, write_experiment
 
 LONG = PaneParams(name="a name that is too long for any title", max_tokens=20, system="s" * 90)
 
@@ -66,8 +66,8 @@ async def test_in_every_dialog(open_bench: OpenBench, size: tuple[int, int]) -> 
         await bench.until_idle()
         for keys in (*TYPING, *(["escape", *keys] for keys in IN_PANES)):
             await bench.press(*keys)
-            await bench.pilot.pause(0.2)
-            assert bench.app.screen is not bench.workbench, keys
+            await bench.until(lambda: bench.app.screen is not bench.workbench)
+            await bench.pilot.pause()
             assert other_signs(bench.app) == "", keys
             while bench.app.screen is not bench.workbench:
                 await bench.press("escape")
@@ -83,7 +83,10 @@ async def test_in_an_experiment(
     monkeypatch.chdir(tmp_path)
     write_experiment(tmp_path)
     async with open_bench(settings=replace(panes(2), ascii=True)) as bench:
-        await bench.press("f5", "e", "full_stop", "tab", "enter")
+        experiment = Experimenter(bench)
+        await experiment.open_form()
+        await bench.until(lambda: "e.toml" in experiment.offered())
+        await bench.press("e", "full_stop", "tab", "enter")
         await bench.until(lambda: isinstance(bench.app.screen, ExperimentGrid))
         await bench.until(lambda: not bench.workbench.experiment_runs)
         assert other_signs(bench.app) == ""

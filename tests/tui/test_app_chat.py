@@ -33,17 +33,22 @@ async def test_one_enter_is_answered_in_two_panes_side_by_side(
             assert bench.pane(number).region.width > 38
         assert bench.pane(1).region.y == bench.pane(2).region.y
         assert "T1.2" in str(bench.pane(2).border_title)
-        sources = {r.source for r in bench.link.live.engine.requests.values()}
-        assert sources == {"1 cold", "2 hot"}
+
+        def sources() -> set[str]:
+            return {r.source for r in bench.link.live.engine.requests.values()}
+
+        await bench.until(lambda: sources() == {"1 cold", "2 hot"})
 
 
 async def test_text_sent_before_the_engine_is_ready_waits_and_is_answered(
     open_bench: OpenBench,
 ) -> None:
-    async with open_bench(fast(load_seconds=3.0)) as bench:
+    script = fast(loading=True)
+    async with open_bench(script) as bench:
         await bench.send("early bird")
         assert bench.turn(1).status is TurnStatus.WAITING
         await bench.until(lambda: "waits for the engine" in str(bench.pane(1).border_subtitle))
+        script.loading = False
         await bench.until_idle()
         assert bench.turn(1).status is bench.turn(2).status is TurnStatus.DONE
 
@@ -144,16 +149,18 @@ async def test_pane_and_lane_show_the_same_figures_of_a_request_stopped_or_not(
 async def test_prompts_for_a_busy_pane_wait_in_it_and_can_be_taken_back(
     open_bench: OpenBench,
 ) -> None:
-    async with open_bench(slow(), settings=panes(max_tokens=60)) as bench:
+    async with open_bench() as bench:
         await bench.press("ctrl+t")
-        for prompt in ("first", "second", "third"):
+        for prompt in ("first #hold", "second", "third"):
             await bench.send(prompt)
         assert bench.conversation(1).pending == ["second", "third"]
         await bench.until(lambda: "queued: second and 1 more" in str(bench.pane(1).border_subtitle))
         await bench.press("escape", "s")
         assert bench.conversation(1).pending == ["second"]
+        assert bench.server is not None
+        bench.server.script.holding = False
         await bench.until_idle()
-        assert [turn.prompt for turn in bench.conversation(1).turns] == ["first", "second"]
+        assert [turn.prompt for turn in bench.conversation(1).turns] == ["first #hold", "second"]
         assert bench.turn(1).status is TurnStatus.DONE
 
 
@@ -193,8 +200,9 @@ async def test_a_broadcast_reaches_the_engine_in_the_panes_order(open_bench: Ope
         for _ in range(3):
             await bench.send("all")
             await bench.until_idle()
-        requests = bench.link.live.engine.requests.values()
-        asked = [request.source for request in sorted(requests, key=lambda r: r.queued)]
+        requests = bench.link.live.engine.requests
+        await bench.until(lambda: len(requests) == 24)
+        asked = [r.source for r in sorted(requests.values(), key=lambda r: r.queued)]
         assert asked[-8:] == list("12345678")
 
 

@@ -74,10 +74,15 @@ async def test_a_narrow_terminal_has_one_column(open_bench: OpenBench) -> None:
 async def test_no_row_goes_on_under_the_scrollbar(open_bench: OpenBench, right: str) -> None:
     async with open_bench(size=(60, 20)) as bench:
         await bench.app.push_screen(Compare("word " * 50, right, ("1", "2"), DEFAULT))
-        rows = await diff_rows(bench)
-        visible = bench.app.screen.query_one(DiffView).scrollable_content_region.width
-        assert visible - 4 <= max(len(row.rstrip()) for row in rows) <= visible
-        assert bench.app.screen.query_one(DiffView).show_vertical_scrollbar == (len(right) > 100)
+        await diff_rows(bench)
+        view = bench.app.screen.query_one(DiffView)
+        await bench.until(lambda: view.show_vertical_scrollbar == (len(right) > 100))
+
+        def fits() -> bool:
+            visible = view.scrollable_content_region.width
+            return visible - 4 <= max(len(row.rstrip()) for row in lines(view)) <= visible
+
+        await bench.until(fits)  # laid out anew beside a scrollbar
 
 
 async def test_u_makes_one_column_of_two_and_back(open_bench: OpenBench) -> None:

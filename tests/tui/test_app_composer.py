@@ -212,9 +212,11 @@ async def test_the_border_says_how_long_the_text_is(open_bench: OpenBench) -> No
 
 
 async def test_tokens_are_counted_once_the_engine_is_ready(open_bench: OpenBench) -> None:
-    async with open_bench(fast(load_seconds=2.0)) as bench:
+    script = fast(loading=True)
+    async with open_bench(script) as bench:
         await bench.type("four words are here")
         assert lower_border(bench) == ""
+        script.loading = False
         await bench.until(lambda: "4 tokens" in lower_border(bench))
 
 

@@ -10,9 +10,10 @@ from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.session import TurnStatus
 from dspark_tui.paths import Paths
 from dspark_tui.screens.ask import Answer
+from dspark_tui.widgets.pane import Pane
 from engine.events import Event, Prefill
 from tests.tui.burst import NOW, Life, events_of, snapshot
-from tests.tui.conftest import Bench, OpenBench, Requests, panes, slow
+from tests.tui.conftest import Bench, OpenBench, Requests, panes
 from tests.tui.sheets import shown
 from tests.tui.still import Said, still
 
@@ -146,8 +147,8 @@ async def test_a_fork_has_the_history_and_goes_its_own_way(
         await bench.send("one")
         await bench.until_idle()
         await bench.press("escape", "f")
-        await bench.until(lambda: len(bench.workbench.session.panes) == 2)
-        assert bench.shown(2) == bench.shown(1)
+        await bench.until(lambda: len(bench.workbench.query(Pane)) == 2)
+        await bench.until(lambda: bench.shown(2) == bench.shown(1))
         await bench.press("i")
         await bench.send("two")
         await bench.until_idle()
@@ -158,14 +159,14 @@ async def test_a_fork_has_the_history_and_goes_its_own_way(
 async def test_a_stopped_answer_goes_on_where_it_was(
     open_bench: OpenBench, requests: Requests
 ) -> None:
-    async with open_bench(slow(), settings=panes(1, max_tokens=60)) as bench:
-        await bench.send("run on")
+    async with open_bench(settings=panes(1, max_tokens=60)) as bench:
+        await bench.send("run on #hold")
         await bench.until(lambda: len(bench.turn(1).answer) > 20)
         await bench.press("escape", "s")
         await bench.until_idle()
         half = bench.turn(1).answer
         await bench.press("c")
-        await bench.until(lambda: bench.turn(1).status is TurnStatus.RUNNING)
+        await bench.until(lambda: len(bench.turn(1).answer) > len(half))
         assert bench.conversation(1).turns == bench.conversation(1).starts
         await bench.until_idle()
         assert bench.turn(1).answer.startswith(half)
@@ -206,9 +207,8 @@ async def test_a_pane_is_exported_where_one_says_with_its_name(
         await bench.press("escape", "w")
         bench.app.screen.query_one(Answer).value = str(path)
         await bench.press("enter")
-        await bench.until(path.exists)
+        await bench.until(lambda: bench.app.screen is bench.workbench)
         assert path.read_text().startswith("# Pane 1 terse\n\n> hello\n")
-        assert bench.app.screen is bench.workbench
 
 
 async def test_a_file_that_cannot_be_written_leaves_its_name_to_be_mended(
@@ -241,7 +241,7 @@ async def test_where_nothing_was_said_there_is_nothing_to_export(open_bench: Ope
         await bench.pilot.pause()
         assert bench.app.screen is bench.workbench
         said = bench.notices()
-        assert len(said) == 3
+        assert len(said) == 2  # the first two are alike
         assert all("nothing to export" in line or "to export yet" in line for line in said)
 
 

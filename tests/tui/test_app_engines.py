@@ -32,6 +32,10 @@ def status(bench: Bench) -> str:
     return str(bench.workbench.query_one(StatusBar).render())
 
 
+def lanes(bench: Bench) -> list[str]:
+    return [lane.label for lane in bench.link.live.lanes]
+
+
 def panel_title(bench: Bench) -> str:
     return str(bench.workbench.panel.border_title)
 
@@ -58,11 +62,11 @@ async def test_each_pane_asks_its_own_engine_and_the_active_pane_s_is_shown(
         await bench.send("hello")
         await bench.until_idle()
         assert [bench.turn(n).status for n in (1, 2)] == [TurnStatus.DONE] * 2
-        assert [lane.label for lane in bench.link.live.lanes] == ["1"]
+        await bench.until(lambda: lanes(bench) == ["1"])
         await bench.press("escape", "2")
         await bench.until(lambda: "second  scripted-1" in status(bench))
-        assert "0 of 3 slots" in status(bench)
-        assert [lane.label for lane in bench.link.live.lanes] == ["2"]
+        await bench.until(lambda: "0 of 3 slots" in status(bench))
+        await bench.until(lambda: lanes(bench) == ["2"])
         await bench.until(lambda: panel_title(bench).startswith("batch of second   "))
 
 
