@@ -199,24 +199,22 @@ class Pane(Vertical, can_focus=True):
         self.set_class(ending.troubled, "-troubled")
         if turn.problem:
             self.transcript.note(turn.problem)
-        if ending.troubled and again:
-            self.transcript.note(self._remedy(turn))
-        elif ending is Ending.LENGTH:
-            params = self._keymap.name("params", Context.COMPOSER)
-            leave = self._keymap.name("leave", Context.COMPOSER)
-            go_on = self._keymap.name("go_on", Context.PANES)
-            self.transcript.note(
-                f"cut off at the token limit ({params} raises it; {leave}, {go_on} goes on)"
-            )
+        if advice := self._advice(turn, ending, again=again):
+            self.transcript.note(advice)
         self._show_state("  ".join(filter(None, (ending.marked(self._glyphs), _summary(turn)))))
 
-    def _remedy(self, turn: Turn) -> str:
-        leave = self._keymap.name("leave", Context.COMPOSER)
-        again = self._keymap.name("regenerate", Context.PANES)
-        remedy = f"{leave}, then {again}, sends the prompt again"
-        if turn.can_go_on:
-            remedy += f", {self._keymap.name('go_on', Context.PANES)} continues the answer"
-        return remedy
+    def _advice(self, turn: Turn, ending: Ending, *, again: bool) -> str:
+        names = self._keymap.name
+        leave, go_on = names("leave", Context.COMPOSER), names("go_on", Context.PANES)
+        if ending is Ending.LENGTH:
+            params = names("params", Context.COMPOSER)
+            return f"cut off at the token limit ({params} raises it; {leave}, {go_on} goes on)"
+        if not ending.troubled:
+            return ""
+        if not again:
+            return f"{leave}, then {names('edit_prompt', Context.PANES)}, edits the prompt"
+        advice = f"{leave}, then {names('regenerate', Context.PANES)}, sends the prompt again"
+        return f"{advice}, {go_on} continues the answer" if turn.can_go_on else advice
 
     def keep_scroll(self) -> Callable[[], None]:
         """Note which line is on top; the returned function brings it back."""

@@ -13,7 +13,7 @@ from dspark_tui.screens.ask import Answer
 from dspark_tui.widgets.pane import Pane
 from engine.events import Event, Prefill
 from tests.tui.burst import NOW, Life, events_of, snapshot
-from tests.tui.conftest import Bench, OpenBench, Requests, panes
+from tests.tui.conftest import Bench, OpenBench, Requests, fast, panes
 from tests.tui.sheets import shown
 from tests.tui.still import Said, still
 
@@ -97,6 +97,27 @@ async def test_a_prompt_being_read_says_how_much_of_it_is(
         await bench.until(lambda: border(bench) == "> reading 3 912 prompt tok  2.5 s")
         bench.link.live.apply(Prefill(NOW, "r1", 1536, 3912, 50.0))
         await bench.until(lambda: border(bench) == "> read 1 536 of 3 912 prompt tok")
+
+
+async def test_a_prompt_that_was_too_long_is_edited_with_one_key_or_left_behind(
+    open_bench: OpenBench, requests: Requests
+) -> None:
+    too_long = "far too many words for such a small context"
+    async with open_bench(fast(context=8), settings=panes(1, max_tokens=1)) as bench:
+        await bench.send("one")
+        await bench.until_idle()
+        await bench.send(too_long)
+        await bench.until_idle()
+        assert "maximum context length" in said(bench)
+        assert "Esc, then e, edits the prompt" in said(bench)
+        assert bench.composer.text == too_long
+        await bench.press("ctrl+c", "escape", "e")
+        assert bench.composer.text == too_long
+        await bench.press("ctrl+c")
+        await bench.send("two")
+        await bench.until_idle()
+        assert [m["content"] for m in requests[-1][0]][::2] == ["one", "two"]
+        assert said(bench).count(too_long) == said(bench).count("! failed") == 1
 
 
 async def test_an_edit_that_is_cleared_changes_nothing(open_bench: OpenBench) -> None:
