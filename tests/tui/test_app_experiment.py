@@ -122,6 +122,23 @@ async def test_every_slot_is_busy_and_the_panel_shows_it(open_bench: OpenBench, 
         await bench.until(lambda: any("> ## Why" in line for line in experiment.drawn()))
 
 
+@pytest.mark.parametrize("keys", [(), ("escape", "2"), ("escape", "L")], ids=" ".join)
+async def test_esc_leads_back_to_where_the_keys_went(
+    open_bench: OpenBench, here: Path, keys: tuple[str, ...]
+) -> None:
+    async with open_bench(fast()) as bench:
+        await bench.until(lambda: bench.link.ready.is_set())
+        await bench.press(*keys)
+        before = bench.workbench.focused
+        await Experimenter(bench).start(file=write_experiment(here))
+        await bench.press("escape")
+        assert bench.app.screen is bench.workbench
+        assert bench.workbench.focused is before
+        await bench.press("f5", "enter", "escape", "slash", "x", "enter", "escape")
+        assert bench.app.screen is bench.workbench
+        assert bench.workbench.focused is before
+
+
 async def test_stopping_keeps_what_is_done_and_resuming_asks_for_the_rest(
     open_bench: OpenBench, here: Path
 ) -> None:
