@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,6 +18,9 @@ from engine.types import ContextLengthError, EngineError, QueueFullError
 
 CLIENT_CLOSED = 499
 """Status of an answer that was cancelled: clients retry 5xx by themselves, this one never."""
+
+ALTERNATIVE = re.compile(r"str|[A-Z]\w*|.*\[.*\]")
+"""How pydantic calls one of the types a value may have, as if it were a place within the value."""
 
 ANTHROPIC_TYPES = {
     404: "not_found_error",
@@ -142,5 +146,6 @@ def _invalid(error: RequestValidationError) -> ApiError:
 
 def _path(location: Sequence[str | int]) -> str:
     """A place in the body the way people write it: `messages[0].content`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    named = (part for part in location if isinstance(part, int) or not ALTERNATIVE.fullmatch(part))
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
     return "".join(parts).removeprefix(".")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,5 +43,19 @@ def in_words(fault: Mapping[str, Any]) -> str:
         return str(fault["msg"])
     details = dict(fault.get("ctx", {}))
     if "tag" in details:
-        details["tag"] = ascii(str(details["tag"])[:TAG_LIMIT])
+        details["tag"] = _tag(fault["input"].get("type"))
+    if "expected" in details:
+        details["expected"] = PYTHON_VALUE.sub(_as_json, details["expected"])
     return known.format(**details)
+
+
+PYTHON_VALUE = re.compile(r"(?<!')\b(?:True|False|None)\b(?!')")
+"""One that pydantic writes as Python does; in quotes it is a text."""
+
+
+def _as_json(value: re.Match[str]) -> str:
+    return "null" if value[0] == "None" else value[0].lower()
+
+
+def _tag(value: Any) -> str:
+    return ascii(value[:TAG_LIMIT]) if isinstance(value, str) else json.dumps(value)[:TAG_LIMIT]

@@ -103,7 +103,23 @@ def test_bad_input_names_its_field(http: httpx.Client, fields: Any, param: str) 
             "previous_response_id: can't be used here; leave it out.",
         ),
         ("/v1/responses", {"input": []}, "input: has too few entries: at least 1 needed."),
-        ("/v1/responses", {"input": "x", "background": True}, "background: has to be False."),
+        ("/v1/responses", {"input": "x", "background": True}, "background: has to be false."),
+        (
+            URL,
+            {"messages": CHAT, "response_format": {"type": None}},
+            "response_format: the type null can't be used here; there are 'text', ",
+        ),
+        (
+            "/v1/messages",
+            {"max_tokens": 3, "messages": CHAT, "tool_choice": {"type": True}},
+            "tool_choice: the type true can't be used here; there are 'auto', ",
+        ),
+        (
+            URL,
+            {"messages": CHAT, "tool_choice": True},
+            "tool_choice: has to be 'none', 'auto' or 'required'.",
+        ),
+        ("/v1/completions", {"prompt": ["a", None]}, "prompt[1]: has to be a text."),
         (
             "/v1/responses",
             {"input": [{"type": "image"}]},
