@@ -208,13 +208,13 @@ class Pane(Vertical, can_focus=True):
         leave, go_on = names("leave", Context.COMPOSER), names("go_on", Context.PANES)
         if ending is Ending.LENGTH:
             params = names("params", Context.COMPOSER)
-            return f"cut off at the token limit ({params} raises it; {leave}, {go_on} goes on)"
+            return f"{params} raises the limit; {leave}, {go_on} goes on"
         if not ending.troubled:
             return ""
         if not again:
-            return f"{leave}, then {names('edit_prompt', Context.PANES)}, edits the prompt"
-        advice = f"{leave}, then {names('regenerate', Context.PANES)}, sends the prompt again"
-        return f"{advice}, {go_on} continues the answer" if turn.can_go_on else advice
+            return f"{leave}, {names('edit_prompt', Context.PANES)} edits the prompt"
+        advice = f"{leave}, {names('regenerate', Context.PANES)} sends it again"
+        return f"{advice}, {go_on} goes on" if turn.can_go_on else advice
 
     def keep_scroll(self) -> Callable[[], None]:
         """Note which line is on top; the returned function brings it back."""

@@ -144,7 +144,7 @@ def test_every_key_offered_in_the_panes_does_what_it_says(tmux: Start) -> None:
     change_sizes_and_target(here)
     here.press("r")
     here.until_shown("‹ 2/2 ›  new seed")
-    here.until(lambda screen: screen.count("cut off at the token limit") == 2)
+    here.until(lambda screen: screen.count("raises the limit") == 2)
     here.press("e")
     here.until_shown("edits 1's last prompt", "│ hello ")
     here.press("C-c")

@@ -192,7 +192,7 @@ async def test_a_failure_that_may_pass_offers_to_send_again(open_bench: OpenBenc
     async with open_bench() as bench:
         await bench.send("#fail")
         await bench.until_idle()
-        assert "sends the prompt again" in bench.notes(1)
+        assert "sends it again" in bench.notes(1)
 
 
 async def test_a_broadcast_reaches_the_engine_in_the_panes_order(open_bench: OpenBench) -> None:

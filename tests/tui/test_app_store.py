@@ -259,7 +259,7 @@ async def test_what_a_killed_workbench_was_receiving_is_marked_and_can_go_on(
         assert turn.status is TurnStatus.INTERRUPTED
         assert turn.requests[0].reason == ""
         assert turn.requests[0].tokens > 0
-        assert "Esc, then r, sends the prompt again, c continues the answer" in bench.notes(1)
+        assert "Esc, r sends it again, c goes on" in bench.notes(1)
         assert "interrupted" in str(bench.pane(1).border_subtitle)
         half = turn.answer
         bench.conversation(1).params = PaneParams(max_tokens=5)
