@@ -216,10 +216,22 @@ def test_the_cursor_stays_at_the_caret_while_eight_panes_stream(terminal: Start)
     assert set(run.carets[before:]) == {(line, column)}
 
 
+def first_frame(raw: bytes) -> bytes:
+    """It goes down from the top of the screen, up to where the cursor goes up again; b"" if it is
+    not there to its end."""
+    start, row = raw.find(b"\x1b[1;1H"), 1
+    for move in re.finditer(rb"\x1b\[(\d+);\d+H", raw[start:]) if start >= 0 else ():
+        if int(move[1]) < row:
+            return raw[start : start + move.start()]
+        row = int(move[1])
+    return b""
+
+
 def test_the_first_frame_is_whole(terminal: Start) -> None:
-    _, first, *_ = terminal().raw.split(b"\x1b[1;1H")
+    run = terminal()
+    run.until(lambda: first_frame(run.raw))
     screen = pyte.Screen(120, 35)
-    pyte.ByteStream(screen).feed(first)
+    pyte.ByteStream(screen).feed(first_frame(run.raw))
     for part in ("› 1", "› 2", "Type below", "to 1 2", "Ask something", "F1 help"):
         assert part in "\n".join(screen.display)
 

@@ -9,7 +9,7 @@ import argparse
 import shlex
 import sys
 
-from dspark_tui import cli, clipboard
+from dspark_tui import cli, clipboard, themed
 from dspark_tui.engines import worker
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     scripted = [sys.executable, "-m", "tests.tui.scripted_engine", "--parent-pipe"]
     scripted += shlex.split(args.engine)
-    clipboard.TIMEOUT = 60.0  # as patient as the tests are
+    clipboard.TIMEOUT = themed.KEY_PATIENCE = 60.0  # as patient as the tests are
     worker.engine_command = lambda *_: lambda socket: [*scripted, "--socket", str(socket)]
     return cli.main(rest)
 

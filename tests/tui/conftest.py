@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 from textual.pilot import Pilot
 
+from dspark_tui import themed
 from dspark_tui.app import DsparkApp, Start
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
@@ -31,7 +32,7 @@ from dspark_tui.storage.workspaces import Workspaces
 from dspark_tui.text.lines import Kind
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.pane import Pane
-from tests.tui.idle import at_rest
+from tests.tui.idle import Rest
 from tests.tui.scripted_engine import Script, ScriptedServer
 
 DEADLINE = 60.0
@@ -39,9 +40,9 @@ DEADLINE = 60.0
 
 
 @pytest.fixture(autouse=True)
-def the_pilot_waits_for_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("app", "pilot"):
-        monkeypatch.setattr(f"textual.{module}.wait_for_idle", at_rest)
+def the_pilot_and_the_next_key_wait_for_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    Rest(monkeypatch)
+    monkeypatch.setattr(themed, "KEY_PATIENCE", DEADLINE)
 
 
 @dataclass

@@ -7,6 +7,7 @@ import logging
 import pytest
 from textual.pilot import Pilot
 
+from dspark_tui import themed
 from dspark_tui.app import Start
 from dspark_tui.paths import Paths
 from dspark_tui.screens.workbench import Workbench
@@ -23,6 +24,7 @@ async def test_it_ends_with_one_line_and_the_traceback_goes_to_the_log(
         raise ZeroDivisionError("[/x] in the sheet")
 
     monkeypatch.setattr(Workbench, "action_help", broken)
+    monkeypatch.setattr(themed, "KEY_PATIENCE", 0.1)  # nobody deals with the key to its end
     app = bench_app(Start(panes(), paths), "http://127.0.0.1:9")
 
     async def press(pilot: Pilot[None]) -> None:
