@@ -173,7 +173,10 @@ def build_parser(words: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--theme", metavar="NAME", help="of the colours; ^P chooses one")
     parser.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII only")
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="write the engine's events there, for replay"
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write the engine's events to that new file, for replay",
     )
     parser.add_argument("--check-config", action="store_true", help="check config.toml and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

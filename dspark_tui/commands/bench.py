@@ -68,7 +68,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add("--json", metavar="FILE", help="write the report as JSON too; - for standard output")
     add("--svg", metavar="FILE", help="write the lanes as a picture too")
-    add("--record", metavar="FILE", help="write the server's events too, for dspark-tui replay")
+    add(
+        "--record",
+        metavar="FILE",
+        help="write the server's events to that new file, for dspark-tui replay",
+    )
     add("--compare", nargs=2, metavar=("A", "B"), help="show two JSON reports side by side")
     add("--schema", action="store_true", help="print the JSON schema of the report and exit")
     parser.set_defaults(run=run)

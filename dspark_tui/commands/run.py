@@ -45,7 +45,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add("--model", metavar="M", help="folder, .gguf file, hub id or known name", **ours)
     add("--max-batch", type=slots, metavar="N", help="slots of the batch (default 8)", **ours)
     add("--attach", metavar="URL", help="ask a running server", **ours)
-    add("--record", type=Path, metavar="FILE", help="write the engine's events, for replay", **ours)
+    add(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write the engine's events to that new file, for replay",
+        **ours,
+    )
     parser.set_defaults(run=run)
 
 

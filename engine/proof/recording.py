@@ -53,10 +53,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path) -> None:
-        """Start a new file, in place of a recording of that name but of nothing else.
-
-        Raises RecordingError.
-        """
+        """Start a new file; one that is there is never written over. Raises RecordingError."""
         check_path(path)
         self.path = path
         self.problem = ""
@@ -106,8 +103,8 @@ class Recorder:
 
 def check_path(path: Path) -> None:
     """Raises RecordingError if no recording can start there. Leaves everything as it is."""
-    if _is_something_else(path):
-        raise RecordingError(f"{path} is there and is no recording; name another file")
+    if path.is_file() and path.stat().st_size:
+        raise RecordingError(f"{path} is there already: name another file, or remove that one")
     if why := refusal(path):
         raise RecordingError(f"can't record to {path}: {why}")
 
@@ -156,18 +153,6 @@ class _Heard:
                 seconds = now - request.queued
                 yield Warning(now, CUT_OFF, why, id)
                 yield Finished(now, id, FinishReason.CANCELLED, request.tokens, seconds)
-
-
-def _is_something_else(path: Path) -> bool:
-    """Would writing there lose a file that somebody named by a slip?"""
-    if not path.is_file() or not path.stat().st_size:
-        return False
-    try:
-        with path.open(encoding="utf-8") as file:
-            _header(path, file.readline(HEADER_LIMIT))
-    except (RecordingError, OSError, UnicodeDecodeError):
-        return True
-    return False
 
 
 def _header(path: Path, line: str) -> float:

@@ -156,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_port: int | None = No
         "--record",
         type=Path,
         metavar="FILE",
-        help="write all events there, for dspark-tui replay",
+        help="write all events to that new file, for dspark-tui replay",
     )
     parser.add_argument(
         "--distributed",

@@ -13,7 +13,7 @@ from engine.distributed.hosts import Hosts, HostsError
 from engine.events import Progress
 from engine.models import catalog
 from engine.models.errors import ModelError
-from engine.proof.recording import RecordingError
+from engine.proof.recording import RecordingError, check_path
 from engine.server.listener import Listener, ListenError, listen
 from engine.server.logs import open_log
 from engine.server.options import ServeOptions
@@ -77,6 +77,8 @@ def _check(options: ServeOptions, log_path: Path | None) -> None:
         raise StartError(f"can't write the log {options.log}; name another file with --log")
     if options.pipeline and options.distributed is None:
         raise StartError("--pipeline is how ranks share a model; name them with --distributed")
+    if options.record:
+        check_path(options.record)
     temporary = os.environ.get("TMPDIR")
     if temporary and not Path(temporary).is_dir():
         raise StartError(f"TMPDIR names {temporary}, which is no folder; make it or unset TMPDIR")

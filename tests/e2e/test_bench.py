@@ -223,7 +223,7 @@ def test_what_fails_on_the_way_is_left_out_and_counted(
         (["http://127.0.0.1:1", "--json", "/dev/null"], "it is no file"),
         (["http://127.0.0.1:1", "--svg", f"{__file__}/a.svg"], "a.svg can't be written"),
         (["http://127.0.0.1:1", "--record", "/nowhere/r"], "there is no folder /nowhere"),
-        (["http://127.0.0.1:1", "--record", __file__], "is no recording"),
+        (["http://127.0.0.1:1", "--record", __file__], "is there already: name another file"),
         (["http://127.0.0.1:1", "--n", "1"], "to 256, 2 or more among them, not '1'"),
         (["http://127.0.0.1:1", "--precision", "fp32"], "are for a worker started here"),
         (["http://127.0.0.1:1", "--probes", "speed"], "not 'speed'"),

@@ -60,3 +60,12 @@ def test_a_file_that_cannot_be_made_is_told_before_anything_loads(
     with RunningWorker("--model", model, "--port", "0", "--record", tmp_path) as worker:
         assert worker.wait_for_end() == 2
     assert worker.lines == [f"engine: can't record to {tmp_path}: Is a directory\n"]
+
+
+def test_an_older_recording_is_kept_and_no_engine_starts(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("of last week\n")
+    with RunningWorker("--model", model, "--port", "0", "--record", path) as worker:
+        assert worker.wait_for_end() == 2
+    said = f"engine: {path} is there already: name another file, or remove that one\n"
+    assert (worker.lines, path.read_text()) == ([said], "of last week\n")

@@ -138,17 +138,18 @@ def test_files_that_cannot_be_opened_are_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"my notes\n", b"\xff\xfe", b"[1]"])
-def test_what_is_no_recording_is_not_written_over(path: Path, content: bytes) -> None:
+def test_what_is_there_is_not_written_over(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(RecordingError, match="is there and is no recording"):
+    with pytest.raises(RecordingError, match="there already: name another file, or remove that"):
         Recorder(path)
     assert path.read_bytes() == content
 
 
-def test_a_recording_and_an_empty_file_are_written_over(path: Path) -> None:
+def test_a_recording_is_not_written_over_an_empty_file_is(path: Path) -> None:
     path.touch()
-    record(path, burst())
     record(path, whole())
+    with pytest.raises(RecordingError, match="there already"):
+        record(path, burst())
     assert list(read(path).events) == whole()
 
 
