@@ -35,6 +35,9 @@ contains = "droplet"
 [[assert]]
 contains = "{{word}}"
 """
+HOLDING = EXPERIMENT.replace('"three"', '"three #hold"').replace("{{word}},", "{{word}}")
+"""Its last words are never answered in full until the engine's script is told not to hold."""
+
 SIZE = "2 prompts x 6 inputs x 2 parameter sets = 24 requests"
 CELLS = 24
 

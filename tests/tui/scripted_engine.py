@@ -234,13 +234,13 @@ class ScriptedServer:
     def __enter__(self) -> Self:
         self.script.die = self.crash
         self._thread.start()
-        self._ready.wait(20)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.crash)
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 def main() -> None:

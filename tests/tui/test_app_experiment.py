@@ -21,16 +21,13 @@ from dspark_tui.widgets.batch_panel import BatchPanel
 from tests.tui.conftest import OpenBench, fast, panes, slow
 from tests.tui.experiments import (
     CELLS,
-    EXPERIMENT,
+    HOLDING,
     SIZE,
     Experimenter,
     rows_of,
     write_experiment,
 )
 from tests.tui.script import PROSE
-
-HOLDING = EXPERIMENT.replace('"three"', '"three #hold"').replace("{{word}},", "{{word}}")
-"""Its last words are never answered in full until the engine's script is told not to hold."""
 
 
 @pytest.fixture(autouse=True)

@@ -65,8 +65,10 @@ async def test_an_agent_s_request_is_named_chosen_and_cancelled(open_bench: Open
             await bench.press("x")
             answer = await asking
             assert (answer.status_code, answer.json()["error"]["code"]) == (499, "cancelled")
-            assert "cancelled r3 openai-python" in bench.notices()
-        assert bench.turn(1).status is bench.turn(2).status is TurnStatus.RUNNING
+            await bench.until(lambda: "cancelled r3 openai-python" in bench.notices())
+            await bench.until(lambda: bench.link.live.lanes[2].request.finished is not None)
+        await bench.until(lambda: bench.turn(2).status is TurnStatus.RUNNING)
+        assert bench.turn(1).status is TurnStatus.RUNNING
         await bench.press("x")
         assert "r3 openai-python has ended already" in bench.notices()
         await bench.press("up", "delete")
@@ -116,8 +118,9 @@ async def test_w_writes_a_row_for_each_request_whoever_asked(
             await bench.until(lambda: bench.turn(2).status is TurnStatus.STOPPED)
             await bench.until(lambda: bench.link.live.lanes[2].request.tokens)
             await bench.press("L", "w")
-        (file,) = tmp_path.glob("requests-*.csv")
-        assert any(str(file.name) in notice for notice in bench.notices())
+            await bench.until(lambda: list(tmp_path.glob("requests-*.csv")))
+            (file,) = tmp_path.glob("requests-*.csv")
+            await bench.until(lambda: any(file.name in notice for notice in bench.notices()))
     with file.open(encoding="utf-8", newline="") as text:
         first, stopped, others = csv.DictReader(text)
     assert [row["source"] for row in (first, stopped, others)] == ["1", "2", "curl"]

@@ -8,8 +8,8 @@ import pytest
 
 from dspark_tui.screens.confirm import Confirm
 from dspark_tui.screens.quitting import QUESTION
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, slow
-from tests.tui.experiments import Experimenter, write_experiment
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast
+from tests.tui.experiments import HOLDING, Experimenter, write_experiment
 from tests.tui.golden import screen_text
 from tests.tui.sheets import shown
 
@@ -68,16 +68,16 @@ async def test_all_that_runs_is_in_the_one_question(
     open_bench: OpenBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    async with open_bench(slow(slots=2), settings=ENDLESS) as bench:
+    async with open_bench(fast(slots=2), settings=ENDLESS) as bench:
         await bench.press("ctrl+t")
         experiment = Experimenter(bench)
-        await experiment.start(file=write_experiment(tmp_path))
+        await experiment.start(file=write_experiment(tmp_path, HOLDING))
         await bench.press("ctrl+q")
         assert question(bench) == "An experiment is running. Quit all the same?"
         await bench.press("escape", "escape")
-        await bench.send("run on")
+        await bench.send("run on #hold")
         await bench.press("tab")
-        await bench.type("over and over")
+        await bench.type("over and over #hold")
         await bench.press("escape", "K", "enter", "ctrl+q")
         assert question(bench) == (
             "One pane is answering, and a prompt is being repeated, and an experiment is running."

@@ -259,6 +259,6 @@ async def test_where_the_condition_needs_the_line_it_has_it_all(open_bench: Open
         condition = status(bench)
         await bench.pilot.resize_terminal(100, 30)
         await bench.until(lambda: status(bench).endswith("  tell of quokkas"))
-        assert status(bench).startswith(condition)
+        await bench.until(lambda: status(bench).startswith(condition))
         await bench.pilot.resize_terminal(82, 20)
         await bench.until(lambda: status(bench) == condition)

@@ -11,7 +11,7 @@ from textual.command import CommandList
 from dspark_tui.appearance.theming import load_themes
 from dspark_tui.config import Settings
 from dspark_tui.conversation.params import PaneParams
-from dspark_tui.paths import Paths
+from dspark_tui.paths import Paths, write_atomically
 from tests.tui.conftest import Bench, OpenBench, panes
 
 MINE = 'schema = 1\nname = "mine"\n[palette]\nprimary = "{}"\n'
@@ -22,7 +22,7 @@ def file(paths: Paths) -> Path:
     folder = paths.config.parent / "themes"
     folder.mkdir(parents=True)
     file = folder / "mine.toml"
-    file.write_text(MINE.format("#ff0000"))
+    write_atomically(file, MINE.format("#ff0000"))
     return file
 
 
@@ -36,7 +36,7 @@ async def test_an_edited_theme_is_applied_while_it_runs(open_bench: OpenBench, f
     settings = Settings(theme="mine", panes=(PaneParams(),))
     async with open_bench(settings=settings) as bench:
         await bench.until(lambda: drawn_in(bench, "#ff0000"))
-        file.write_text(MINE.format("#00ff00"))
+        write_atomically(file, MINE.format("#00ff00"))
         await bench.until(lambda: drawn_in(bench, "#00ff00"))
         assert bench.notices() == []
 
@@ -47,10 +47,10 @@ async def test_a_broken_theme_costs_one_line_and_changes_nothing(
     settings = Settings(theme="mine", panes=(PaneParams(),))
     async with open_bench(settings=settings) as bench:
         await bench.until(lambda: "contrast" in bench.app.available_themes)  # all were read
-        file.write_text("schema = [")
+        write_atomically(file, "schema = [")
         await bench.until(lambda: any("is not TOML" in notice for notice in bench.notices()))
         assert drawn_in(bench, "#ff0000")
-        file.write_text(MINE.format("#0000ff"))
+        write_atomically(file, MINE.format("#0000ff"))
         await bench.until(lambda: drawn_in(bench, "#0000ff"))
         assert len(bench.notices()) == 1
         file.unlink()
@@ -61,7 +61,7 @@ async def test_a_broken_theme_costs_one_line_and_changes_nothing(
 async def test_a_new_theme_can_be_chosen_at_once(open_bench: OpenBench, file: Path) -> None:
     async with open_bench(settings=panes(1)) as bench:
         text = MINE.format("#ffffff").replace("mine", "new")
-        file.with_name("new.toml").write_text(text)
+        write_atomically(file.with_name("new.toml"), text)
         await bench.until(lambda: "new" in bench.app.available_themes)
         bench.app.theme = "new"
         await bench.until(lambda: drawn_in(bench, "#FFFFFF"))

@@ -16,7 +16,7 @@ from dspark_tui.engines.chat_updates import Accepted, Ended, Text
 from dspark_tui.engines.client import Disconnected, EngineClient
 from dspark_tui.engines.client_errors import ClientError, ConnectionLostError, NoEventsError
 from engine.events import Finished, Snapshot, Step
-from tests.tui.conftest import fast
+from tests.tui.conftest import DEADLINE, fast
 from tests.tui.scripted_engine import ScriptedServer
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -92,7 +92,7 @@ async def test_events_start_with_a_snapshot_and_follow_a_request(engine: Scripte
     while not seen:
         await asyncio.sleep(0.01)
     await collect(client, max_tokens=5)
-    await asyncio.wait_for(following, 20)
+    await asyncio.wait_for(following, DEADLINE)
     assert isinstance(seen[0], Snapshot)
     assert sum(sum(e.tokens.values()) for e in seen if isinstance(e, Step)) == 5
     await client.aclose()
@@ -107,7 +107,7 @@ async def test_events_resume_with_a_snapshot_when_the_engine_comes_back(tmp_path
             pass
     assert isinstance(await anext(events), Disconnected)
     with ScriptedServer(fast(), socket):
-        assert isinstance(await asyncio.wait_for(anext(events), 20), Snapshot)
+        assert isinstance(await asyncio.wait_for(anext(events), DEADLINE), Snapshot)
         await events.aclose()  # type: ignore[attr-defined]
         await client.aclose()
 
@@ -130,7 +130,7 @@ async def test_cancel_ends_a_request_and_leaving_the_iterator_does_too(
     await anext(chat)
     await anext(chat)
     await chat.aclose()  # type: ignore[attr-defined]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while running:
             await asyncio.sleep(0.01)
     await client.aclose()
@@ -235,7 +235,7 @@ async def test_nobody_listening_is_one_line_and_repeated_tries_report_it_once(
 
 
 async def test_health_tells_loading_from_ready(tmp_path: Path) -> None:
-    with ScriptedServer(fast(load_seconds=30.0), tmp_path / "engine.sock") as server:
+    with ScriptedServer(fast(loading=True), tmp_path / "engine.sock") as server:
         client = EngineClient(Address.parse(server.url))
         assert (await client.health())["status"] == "loading"
         await client.aclose()

@@ -28,7 +28,7 @@ def python(code: str) -> Callable[[Path], list[str]]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -143,6 +143,6 @@ async def test_closing_while_the_process_is_being_started_neither_hangs_nor_leak
     for pause in (0, 0.001, 0.005, 0.02):
         supervised = supervise(python("import sys; sys.stdin.read()"))
         await asyncio.sleep(pause)
-        await asyncio.wait_for(supervised.close(), 20)
+        await asyncio.wait_for(supervised.close(), 60)
     for pid in {state.pid for state in states if state.pid}:
         assert not psutil.pid_exists(pid)
