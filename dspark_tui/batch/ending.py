@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.batch.parts import Cell
+from dspark_tui.batch.cell import Cell
 
 BY_ANOTHER_CLIENT = "another client of the engine stopped it"
 """The reason of an answer that was stopped elsewhere."""

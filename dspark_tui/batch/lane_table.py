@@ -8,10 +8,11 @@ from itertools import chain, groupby, pairwise
 from msgspec import Struct
 
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.cell import Cell
 from dspark_tui.batch.ending import ending_by
 from dspark_tui.batch.lanes import Axis, Lane, lane_cells
 from dspark_tui.batch.live import LiveState
-from dspark_tui.batch.parts import Cell, Part, Row, row_cells, wrapped
+from dspark_tui.batch.parts import Part, Row, row_cells, wrapped
 from dspark_tui.text.wrap import cut
 from engine.events import Load, Phase
 from engine.types import FinishReason

@@ -8,8 +8,8 @@ from math import ceil
 
 from msgspec import Struct
 
+from dspark_tui.batch.cell import Cell
 from dspark_tui.batch.ending import Ending, ending_by
-from dspark_tui.batch.parts import Cell
 from dspark_tui.batch.rate import decode_rate
 from engine.events import Phase, RequestState
 

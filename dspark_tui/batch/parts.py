@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from dspark_tui.batch.cell import Cell
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.wrap import cut, wrap
-
-
-class Cell(StrEnum):
-    """What one column of a lane shows: a span's kind, or where the request is or how it ended."""
-
-    EMPTY = "empty"
-    QUEUED = "queued"
-    PREFILL = "prefill"
-    DECODE = "decode"
-    STALL = "stall"
-    SENT = "sent"
-    RUNNING = "running"
-    DONE = "done"
-    LENGTH = "length"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
 
 STYLES = ("text", "dim", "strong", "picked", "rule", "warning", "error", "width", *Cell)
 

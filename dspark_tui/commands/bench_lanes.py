@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.batch.cell import Cell
 from dspark_tui.batch.lanes import Axis, Lane, lane_cells
-from dspark_tui.batch.parts import Cell
 from engine.events import Phase, RequestState
 from engine.proof.probes import Round
 from engine.proof.traffic import Record

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from dspark_tui.batch.cell import Cell
 from dspark_tui.batch.lanes import Axis, Lane, Span, SpanKind, lane_cells
-from dspark_tui.batch.parts import Cell
 from engine.events import Phase, RequestState
 from engine.types import FinishReason
 

@@ -20,7 +20,7 @@ from dspark_tui.appearance.theming import (
     load_themes,
     shipped_themes,
 )
-from dspark_tui.batch.parts import Cell
+from dspark_tui.batch.cell import Cell
 
 SIGNALS = ("primary", "secondary", "accent", "success", "warning", "error")
 GOOD = 'schema = 1\nname = "mine"\n[palette]\nprimary = "#7aa2f7"\n'
