@@ -15,6 +15,7 @@ from dspark_tui import __version__, config
 from dspark_tui.conversation.params import PaneParams, ParamError, updated
 from dspark_tui.engines.address import Address
 from dspark_tui.engines.entries import engine_problem
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.setting import BATCH_LIMIT, DRAFT_LIMIT, PRECISIONS, share
 from dspark_tui.text.foreign import drawable
 from engine.speculate import DRAFTER_BITS, Speculate
@@ -63,7 +64,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         line = drawable(" ".join(message.split()))
-        self.exit(2, f"dspark-tui: error: {line} ({self.prog} --help shows what there is)\n")
+        self.exit(
+            Exit.UNUSABLE, f"dspark-tui: error: {line} ({self.prog} --help shows what there is)\n"
+        )
 
     def add_subparsers(self, **fields: Any) -> Any:
         self._commands = super().add_subparsers(**fields)
@@ -125,6 +128,7 @@ def build_parser(words: Iterable[str] = ()) -> argparse.ArgumentParser:
     parser = Parser(
         prog="dspark-tui",
         description="Chat panes that share one continuous-batching engine you can watch at work.",
+        epilog=in_words("-p", "Exit code without a screen"),
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--model", metavar="M", help="folder, .gguf file, hub id or known name")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dspark_tui import config, terminal
 from dspark_tui.arguments import COMMAND_LINE, apply_arguments, parse
 from dspark_tui.conversation.params import PaneParams
+from dspark_tui.exit_codes import Exit
 from dspark_tui.paths import Paths, tilde
 from dspark_tui.text.foreign import drawable
 
@@ -37,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             print(file=sys.stderr)  # below the ^C that a terminal shows
-        return 130
+        return Exit.INTERRUPTED
     except BrokenPipeError:  # who reads has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return Exit.FAILED
     except Exception as error:
         paths = Paths.of_user()
         start_log(paths)
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def check_config() -> int:
-    """Print what is wrong with config.toml, one line each; 2 if anything is."""
+    """Print what is wrong with config.toml, one line each."""
     path = Paths.of_user().config
     problems = config.load(path).problems
     for problem in problems:
@@ -58,7 +59,7 @@ def check_config() -> int:
         print(
             f"{tilde(path)}: {'no problems' if path.exists() else 'does not exist, which is fine'}"
         )
-    return 2 if problems else 0
+    return Exit.UNUSABLE if problems else Exit.DONE
 
 
 def run_workbench(args: argparse.Namespace) -> int:
@@ -81,7 +82,7 @@ def run_workbench(args: argparse.Namespace) -> int:
     failure = run_app(app)
     if recorder is not None:
         end_recording(recorder)
-    return failed(failure, paths) if failure else 0
+    return failed(failure, paths) if failure else Exit.DONE
 
 
 def is_headless(args: argparse.Namespace) -> bool:
@@ -218,11 +219,11 @@ def end_recording(recorder: Recorder) -> None:
 
 def refuse(message: str) -> int:
     print(f"dspark-tui: {drawable(message)}", file=sys.stderr)
-    return 2
+    return Exit.UNUSABLE
 
 
 def failed(failure: str, paths: Paths) -> int:
     """One line for a fault of ours, and where the rest of the story is."""
     line = drawable(failure.splitlines()[0])
     print(f"dspark-tui failed: {line}; the whole story is in {paths.log}", file=sys.stderr)
-    return 1
+    return Exit.FAILED

@@ -17,6 +17,7 @@ from dspark_tui.config import Settings
 from dspark_tui.conversation.answer import Answer, aggregate, opening
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.engines.chat_updates import Message
+from dspark_tui.exit_codes import Exit
 from dspark_tui.headless import HeadlessError, all_connected, say, stopped_by_term
 from dspark_tui.paths import Paths
 from dspark_tui.plain import heading, show
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 Clients = Mapping[str, "EngineClient"]
 """Of the engines, by their names in the settings; "" is the usual one."""
-
-DONE, FAILED = 0, 1
 
 
 class Order(Struct, frozen=True):
@@ -78,7 +77,7 @@ class Pane(Struct):
 
 
 def run(order: Order) -> int:
-    """Exit code: 0 all panes answered, 1 not all, with the reasons on stderr.
+    """Ask, and answer; the exit code.
 
     Raises BrokenPipeError when nobody reads any more.
     """
@@ -95,8 +94,8 @@ def run(order: Order) -> int:
             asyncio.run(_once(order, panes))
     except HeadlessError as error:
         say(f"dspark-tui: {error}")
-        return FAILED
-    return FAILED if any(pane.answer.problem for pane in panes) else DONE
+        return Exit.FAILED
+    return Exit.FAILED if any(pane.answer.problem for pane in panes) else Exit.DONE
 
 
 def _converse(order: Order, panes: Sequence[Pane]) -> int:
@@ -112,7 +111,7 @@ def _converse(order: Order, panes: Sequence[Pane]) -> int:
                         runner.run(_turn(clients, panes, line))
         finally:
             runner.run(stack.aclose())
-    return DONE
+    return Exit.DONE
 
 
 def _welcome(clients: Clients, panes: int) -> str:

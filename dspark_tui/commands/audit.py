@@ -18,6 +18,7 @@ from rich.text import Text
 
 from dspark_tui.arguments import slots
 from dspark_tui.commands.outputs import OutputError, check_output
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.paths import tilde, write_atomically
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from engine.hardware.roofline import Machine, Tensor
     from engine.proof.audit import Audit, Report
 
-DONE, FAILED = 0, 1
 PLAIN_WIDTH = 110
 """Columns where the output is no terminal."""
 
@@ -36,6 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="bytes per token, memory bandwidth, and how near decoding comes to the limit",
         description="Load a model, measure this machine and decode at every batch width; "
         "takes about a minute.",
+        epilog=in_words("audit"),
     )
     parser.add_argument(
         "--model",
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     for part in report_of(found):
         console.print(part)
-    return _write(found, args.json) if args.json else DONE
+    return _write(found, args.json) if args.json else Exit.DONE
 
 
 def _write(audit: Audit, path: Path) -> int:
@@ -81,7 +82,7 @@ def _write(audit: Audit, path: Path) -> int:
         write_atomically(path, json.dumps(audit.document(), indent=1) + "\n")
     except OSError as error:
         return _failed(f"{tilde(path)} can't be written: {error.strerror or error}")
-    return DONE
+    return Exit.DONE
 
 
 def report_of(audit: Audit) -> Iterator[RenderableType]:
@@ -209,4 +210,4 @@ def _stage_lines() -> Report:
 
 def _failed(message: str) -> int:
     print(f"dspark-tui: {message}", file=sys.stderr)
-    return FAILED
+    return Exit.FAILED

@@ -20,6 +20,7 @@ from dspark_tui.commands.bench_order import PROBE_NAMES, STDOUT, BenchError, Ord
 from dspark_tui.commands.bench_progress import Progress
 from dspark_tui.commands.bench_run import examined
 from dspark_tui.commands.bench_text import comparison_rows, report_rows
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.paths import Paths, tilde, write_atomically
 from engine.proof.report import Report
 from engine.proof.svg import picture
@@ -28,9 +29,6 @@ from engine.server.options import PRECISIONS
 
 log = logging.getLogger(__name__)
 
-BATCHED, FAILED, UNTOLD, NOT_BATCHED = 0, 1, 2, 3
-INTERRUPTED = 130
-MEASURED = 0
 PIPE_WIDTH = 100
 """Columns of the report where nobody's terminal says otherwise."""
 
@@ -39,9 +37,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "bench",
         help="find out by completion times whether a server batches",
-        description="Send equal requests together and time their ends from outside. Exit code: "
-        "0 batched, 3 anything else it is sure of, 2 could not tell, 1 error, 130 stopped before "
-        "anything was measured.",
+        description="Send equal requests together and time their ends from outside.",
+        epilog=in_words("bench"),
     )
     add = parser.add_argument
     add("url", nargs="?", metavar="URL", help="a server; without one, a worker is started here")
@@ -79,39 +76,40 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 batched, 3 not, 2 could not tell, 1 error with one line on stderr, 130 stopped
-    before there was anything to tell."""
+    """The exit code; INTERRUPTED only where there is nothing to tell yet."""
     from dspark_tui.cli import start_log
 
     start_log(Paths.of_user())
     try:
         if args.schema:
             print(json.dumps(Report.model_json_schema(), indent=1))
-            return BATCHED
+            return Exit.DONE
         if args.compare:
             return _compare(*map(Path, args.compare))
         return _bench(Order.of(args), args)
     except BenchError as error:
         _say(str(error))
-        return FAILED
+        return Exit.FAILED
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             print(file=sys.stderr)  # below the ^C that a terminal shows
         _say("stopped before anything was measured")
-        return INTERRUPTED
+        return Exit.INTERRUPTED
 
 
 def exit_code(report: Report) -> int:
     """What scripts go by."""
-    if not report.usable_requests:
-        return FAILED
-    match report.verdict:
+    return code_of(report.verdict) if report.usable_requests else Exit.FAILED
+
+
+def code_of(verdict: Name) -> Exit:
+    match verdict:
         case Name.BATCHED:
-            return BATCHED
+            return Exit.DONE
         case Name.INCONCLUSIVE | Name.MIXED:
-            return UNTOLD
+            return Exit.UNUSABLE
         case _:
-            return NOT_BATCHED
+            return Exit.NO
 
 
 def _bench(order: Order, args: argparse.Namespace) -> int:
@@ -133,7 +131,7 @@ def _flips(order: Order, args: argparse.Namespace) -> int:
     with Progress(stderr, order.plan, _glyphs(stderr)) as progress:
         report = asyncio.run(flipped(order, shown_command(sys.argv[1:]), progress))
     _show(report, flip_rows(report), args.json)
-    return MEASURED
+    return Exit.DONE
 
 
 def _publish(report: Report, json_file: str | None, svg_file: str | None) -> None:
@@ -161,7 +159,7 @@ def _compare(first: Path, second: Path) -> int:
     stdout = _stdout()
     for row in comparison_rows(*reports):
         stdout.print(row)
-    return BATCHED
+    return Exit.DONE
 
 
 def _read(path: Path) -> Report:

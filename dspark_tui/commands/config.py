@@ -13,19 +13,22 @@ from dspark_tui import config
 from dspark_tui.actions import ACTIONS
 from dspark_tui.conversation.params import FIELDS, PaneParams
 from dspark_tui.engines.entries import KEYS, EngineEntry
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.keymap import Keymap, spelled
 from dspark_tui.paths import Paths
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
-        "config", help="show the settings in force and where each comes from"
+        "config",
+        help="show the settings in force and where each comes from",
+        epilog=in_words("config"),
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them as TOML with the rest as comments; 2 if the file has problems."""
+    """Print them as TOML with the rest as comments; the exit code."""
     path = Paths.of_user().config
     loaded = config.load(path)
     print(f"# {path}{'' if path.exists() else ' (not there; these are the defaults)'}")
@@ -40,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(lines))
     for problem in loaded.problems:
         print(problem, file=sys.stderr)
-    return 2 if loaded.problems else 0
+    return Exit.UNUSABLE if loaded.problems else Exit.DONE
 
 
 def _settings(loaded: config.Loaded) -> Iterator[str]:

@@ -11,24 +11,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.paths import Paths
 from dspark_tui.text.counted import counted
 
 if TYPE_CHECKING:
     from dspark_tui.commands.checks import Check
 
-DONE, FAILED = 0, 1
 LEVEL_WIDTH, TOPIC_WIDTH = 9, 11
 STYLES = {"ok": "green", "warning": "bold yellow", "error": "bold red"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    parser = subparsers.add_parser("doctor", help="check everything a start depends on")
+    parser = subparsers.add_parser(
+        "doctor", help="check everything a start depends on", epilog=in_words("doctor")
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0, or 1 if anything is an error; warnings are none."""
+    """The exit code; warnings are no errors."""
     from dspark_tui.commands.checks import Level, checks
 
     console = Console()
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         counts[check.level] += 1
         show(check, console)
     console.print(f"\n{_summary(counts)}", highlight=False)
-    return FAILED if counts[Level.ERROR] else DONE
+    return Exit.FAILED if counts[Level.ERROR] else Exit.DONE
 
 
 def show(check: Check, console: Console) -> None:

@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dspark_tui.exit_codes import Exit, in_words
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from engine.events import Progress
     from engine.models.catalog import Installed
 
-DONE, NOT_DONE = 0, 1
-
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    parser = subparsers.add_parser("models", help="list, fetch and remove models")
+    parser = subparsers.add_parser(
+        "models", help="list, fetch and remove models", epilog=in_words("models")
+    )
     parser.set_defaults(run=run, action="list")
     actions = parser.add_subparsers(metavar="ACTION")
     actions.add_parser("list", help="what this machine has (the default)")
@@ -34,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 done, 1 not done with the reason on stderr."""
+    """The exit code; what was not done has its reason on stderr."""
     from engine.models.errors import ModelError
 
     try:
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return _list()
     except ModelError as error:
         print(f"dspark-tui: {error}", file=sys.stderr)
-        return NOT_DONE
+        return Exit.FAILED
 
 
 def _list() -> int:
@@ -57,7 +59,7 @@ def _list() -> int:
     else:
         for model in models:
             print(model.name, model.kind, model.size, model.problem or "ready", sep="\t")
-    return DONE
+    return Exit.DONE
 
 
 def _print_table(models: list[Installed]) -> None:
@@ -81,7 +83,7 @@ def _fetch(name: str | None) -> int:
     with _progress() as report:
         folder = catalog.ensure(ref, report)
     print(folder)
-    return DONE
+    return Exit.DONE
 
 
 @contextmanager
@@ -135,10 +137,10 @@ def _remove(name: str, sure: bool) -> int:
     model = catalog.removable(name)
     if not sure and not _agreed(f"remove {model.name} ({model.size / 1e6:.0f} MB)?"):
         print("nothing was removed", file=sys.stderr)
-        return NOT_DONE
+        return Exit.FAILED
     catalog.remove(name)
     print(f"removed {name}", file=sys.stderr)
-    return DONE
+    return Exit.DONE
 
 
 def _agreed(question: str) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dspark_tui import config, terminal
 from dspark_tui.batch.figures import BurstFigures, burst_figures
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.paths import Paths, tilde
 from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dspark_tui.batch.lanes import Lane
     from engine.proof.recording import Recording
 
-DONE, FAILED = 0, 1
 FASTEST = 1024.0
 
 
@@ -31,6 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="play a recording of the engine's events",
         description="Play what --record wrote in the batch panel; where the output is no terminal, "
         "print its figures.",
+        epilog=in_words("replay"),
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument(
@@ -43,24 +44,24 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 done, 1 not done with the reason on stderr."""
+    """The exit code; what was not done has its reason on stderr."""
     from engine.proof.recording import RecordingError, read
 
     try:
         recording = read(args.file)
     except RecordingError as error:
         print(f"dspark-tui: {error}", file=sys.stderr)
-        return FAILED
+        return Exit.FAILED
     bursts = burst_figures(recording.events)
     if args.figures or not (sys.stdin.isatty() and sys.stdout.isatty()):
         for line in lines_of(recording, bursts):
             print(line)
-        return DONE
+        return Exit.DONE
     try:
         terminal.refuse_dumb("--figures prints them")
     except ValueError as error:
         print(f"dspark-tui: {error}", file=sys.stderr)
-        return FAILED
+        return Exit.FAILED
     return _play(args, recording, bursts)
 
 
@@ -78,7 +79,7 @@ def _play(args: argparse.Namespace, recording: Recording, bursts: list[BurstFigu
     terminal.fit(loaded)
     app = ReplayApp(title, player, bursts, loaded.settings, paths)
     asyncio.run(app.run_async())
-    return failed(app.failure, paths) if app.failure else DONE
+    return failed(app.failure, paths) if app.failure else Exit.DONE
 
 
 def lines_of(recording: Recording, bursts: list[BurstFigures]) -> Iterator[str]:

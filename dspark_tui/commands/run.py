@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspark_tui import config
+from dspark_tui.exit_codes import Exit, in_words
 from dspark_tui.headless import HeadlessError, connected, say, stopped_by_term
 from dspark_tui.paths import Paths
 from dspark_tui.toml_source import FileError
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
     from dspark_tui.experiments.experiment import Experiment
     from dspark_tui.experiments.result_table import ResultTable, Row
 
-PASSED, FAILED, NOT_PASSED = 0, 1, 3
-
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "run",
         help="run an experiment and write its results",
         description="Ask every prompt with every input and every parameter set, all in one batch. "
-        "Answers that are in the results already are not asked again. Exit code: 0 all assertions "
-        "hold, 3 some don't, 1 error.",
+        "Answers that are in the results already are not asked again.",
+        epilog=in_words("run"),
     )
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="the experiment, a TOML file")
@@ -56,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 all assertions hold, 3 some don't, 1 error with one line on stderr."""
+    """Ask what is missing; the exit code."""
     from dspark_tui.arguments import apply_arguments
     from dspark_tui.cli import problem_notice, start_log
     from dspark_tui.commands.outputs import OutputError, check_output
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return _failed(error)
     say(experiment.size)
     if args.dry_run:
-        return PASSED
+        return Exit.DONE
     engine = connected(loaded.settings, paths, args.record)
     try:
         if (code := _complete(experiment, table, rows, loaded.settings)) is not None:
@@ -93,13 +92,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _failed(error: Exception) -> int:
     say(f"dspark-tui run: {error}")
-    return FAILED
+    return Exit.FAILED
 
 
 def _exit_code(report: RunReport) -> int:
     if report.refused:
-        return FAILED
-    return NOT_PASSED if report.not_passed else PASSED
+        return Exit.FAILED
+    return Exit.NO if report.not_passed else Exit.DONE
 
 
 def _complete(

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from dspark_tui.exit_codes import in_words
 from engine.events import Capability, Snapshot
 from engine.events import Progress as StartUp
 
@@ -26,6 +27,7 @@ def add_parser(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "serve",
         help="run the engine as a server, without the workbench",
         description="Serve one model to any OpenAI client, all requests in one batch.",
+        epilog=in_words("serve"),
     )
     add_arguments(parser, DEFAULT_PORT)
     parser.set_defaults(run=run, parent_pipe=False)

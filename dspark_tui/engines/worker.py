@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from dspark_tui.engines.worker_settings import WorkerSettings
 from dspark_tui.private_folder import PrivateFolder, remove_abandoned
+from engine.exit_codes import Exit
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ RESTART_LIMIT = 3
 RESTART_WINDOW = 60.0
 RESTART_DELAYS = (0.3, 1.0, 2.0)
 EXIT_GRACE = 3.0
-REFUSALS = (1, 2)
+REFUSALS = (Exit.FAILED, Exit.UNUSABLE)
 """Exit codes by which a worker says it can't run as asked: starting it again would not help."""
 
 Command = Callable[[Path], list[str]]

@@ -17,16 +17,13 @@ from fastapi import FastAPI
 
 from engine.engine import Engine
 from engine.events import EngineStatus, Progress, Snapshot, Status
+from engine.exit_codes import Exit
 from engine.server import last_run
 from engine.server.doorbell import Doorbell
 from engine.server.patience import PatientProtocol
 from engine.server.report import Reporter
 
 log = logging.getLogger(__name__)
-
-FAILED, REFUSED = 1, 3
-"""Exit codes: the model could not load, or the engine can't answer any more; `--strict`, and
-something asked for can't be done."""
 
 GRACE_SECONDS = 1
 """How long open connections may take to read their last frames."""
@@ -75,13 +72,13 @@ class Host(uvicorn.Server):
         self._log_path = log_path
         self._strict = strict
         self._closing = threading.Thread(target=engine.close, name="engine-close", daemon=True)
-        self._exit_code = 0
+        self._exit_code = Exit.DONE
         self._stop = asyncio.Event()
 
     def serve_until_stopped(self, bound: socket) -> int:
-        """The process's exit code: 0 after a signal or the parent's end, FAILED or REFUSED.
+        """The process's exit code: 0 after a signal or the parent's end, Exit.FAILED or Exit.NO.
 
-        FAILED also where the engine had failed or was stuck by then: a supervisor can tell.
+        Exit.FAILED also where the engine had failed or was stuck by then: a supervisor can tell.
         """
         asyncio.run(self.serve([bound]))
         self._closing.join(CLOSE_SECONDS)
@@ -114,7 +111,7 @@ class Host(uvicorn.Server):
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         self._keep_state()
         if self._engine.snapshot().status in (EngineStatus.FAILED, EngineStatus.STUCK):
-            self._exit_code = FAILED
+            self._exit_code = Exit.FAILED
         self._closing.start()
         await super().shutdown(sockets)
 
@@ -129,7 +126,7 @@ class Host(uvicorn.Server):
 
     def _on_signal(self) -> None:
         if self.should_exit:
-            os._exit(1)
+            os._exit(Exit.FAILED)
         self.stop()
 
     def _watch_parent(self) -> None:
@@ -157,7 +154,7 @@ class Host(uvicorn.Server):
                             return
                         case Status() | Snapshot() if event.status is EngineStatus.FAILED:
                             error = event.error or "the model could not be loaded"
-                            await self._give_up(error, FAILED)
+                            await self._give_up(error, Exit.FAILED)
                             return
                         case Status(progress=Progress() as progress):
                             self._reporter.progress(progress)
@@ -170,13 +167,13 @@ class Host(uvicorn.Server):
         self._keep_state()
         refused = "; ".join(str(c) for c in state.capabilities if c.refused)
         if refused and self._strict:
-            await self._give_up(f"refused, and --strict allows no refusal: {refused}", REFUSED)
+            await self._give_up(f"refused, and --strict allows no refusal: {refused}", Exit.NO)
         else:
             self._reporter.ready(self._url, state)
 
-    async def _give_up(self, error: str, exit_code: int) -> None:
+    async def _give_up(self, error: str, exit_code: Exit) -> None:
         self._exit_code = exit_code
-        self._reporter.failed(error, self._log_path if exit_code == FAILED else None)
+        self._reporter.failed(error, self._log_path if exit_code == Exit.FAILED else None)
         if self._parent_pipe:
             await asyncio.sleep(LAST_LOOK_SECONDS)
         self.stop()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.distributed.hosts import Hosts, HostsError
 from engine.events import Progress
+from engine.exit_codes import Exit
 from engine.models import catalog
 from engine.models.errors import ModelError
 from engine.proof.recording import RecordingError, check_path
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from engine.models.load import LoadedModel
 
 log = logging.getLogger(__name__)
-
-BAD_START = 2
-"""Exit code when the options can't work: nothing was loaded."""
 
 
 class StartError(Exception):
@@ -61,13 +59,13 @@ def run(options: ServeOptions, reporter: Reporter) -> int:
             return _serve(options, ref, listener, reporter, log_path)
     except (ModelError, ListenError, RecordingError, StartError, HostsError) as error:
         reporter.failed(str(error), None)
-        return BAD_START
+        return Exit.UNUSABLE
     except KeyboardInterrupt:
-        return 0
+        return Exit.DONE
     except Exception as error:
         log.exception("the engine process failed")
         reporter.failed(f"the engine failed: {error}", log_path)
-        return 1
+        return Exit.FAILED
 
 
 def _check(options: ServeOptions, log_path: Path | None) -> None:

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODEL_LIBRARIES = ("mlx", "mlx_lm", "transformers")
 UI_MAY_IMPORT = (
-    *("engine.types", "engine.events", "engine.state", "engine.speculate"),
+    *("engine.types", "engine.events", "engine.state", "engine.speculate", "engine.exit_codes"),
     *("engine.proof.recording", "engine.proof.shape", "engine.proof.verdict"),
 )
 """Values, and what is computed from them alone."""

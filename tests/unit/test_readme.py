@@ -1,4 +1,4 @@
-"""README says what is so. `python -m tests.unit.test_readme` writes the key table into it."""
+"""README says what is so. `python -m tests.unit.test_readme` writes tables from code into it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,36 @@ from dspark_tui import config
 from dspark_tui.actions import key_table
 from dspark_tui.appearance.theming import load_themes
 from dspark_tui.arguments import build_parser
+from dspark_tui.commands import bench
+from dspark_tui.exit_codes import exit_table
 from dspark_tui.experiments import file as experiment_file
+from engine.proof.verdict import Name
 from tests.benchmarks.__main__ import BENCHMARKS
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-KEYS = re.compile(r"(<!-- keys:.*?-->\n\n)(.*?)(\n\n<!-- /keys -->)", re.DOTALL)
+TABLES = {"keys": key_table(), "exit codes": exit_table()}
+"""By the names of the comments around them."""
+
+
+def place(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- {name}:.*?-->\n\n)(.*?)(\n<!-- /{name} -->)", re.DOTALL)
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
 
 
-def test_the_key_table_is_the_action_table() -> None:
-    found = KEYS.search(README.read_text())
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_is_made_from_the_code_is_up_to_date(name: str) -> None:
+    found = place(name).search(README.read_text())
     assert found is not None
-    assert found[2].strip() == key_table().strip()
+    assert found[2].strip() == TABLES[name].strip()
+
+
+def test_the_bench_s_verdicts_have_the_exit_codes_it_names() -> None:
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|.*\| (\d) \|$", README.read_text(), re.MULTILINE)
+    told = {name: int(code) for names, code in rows for name in re.findall(r"\w+", names)}
+    assert told == {name.value: bench.code_of(name) for name in Name}
 
 
 def test_the_example_settings_load_without_a_problem(tmp_path: Path) -> None:
@@ -78,5 +93,7 @@ def test_pictures_it_shows_are_there() -> None:
 
 
 if __name__ == "__main__":
-    table = key_table().strip()
-    README.write_text(KEYS.sub(lambda found: found[1] + table + found[3], README.read_text()))
+    text = README.read_text()
+    for name, table in TABLES.items():
+        text = place(name).sub(lambda found, table=table: found[1] + table + found[3], text)
+    README.write_text(text)
