@@ -19,7 +19,6 @@ from dspark_tui.conversation.session import Target
 from dspark_tui.engines.engines import Engines
 from dspark_tui.paths import Paths
 from dspark_tui.screens.keeping import SessionChosen
-from dspark_tui.screens.palette import ActionCommands
 from dspark_tui.screens.workbench import Workbench
 from dspark_tui.state import UiState
 from dspark_tui.storage.workspaces import Choice, Opened, Workspaces
@@ -49,7 +48,6 @@ class DsparkApp(ThemedApp):
     """The workbench on its engines."""
 
     CSS_PATH: ClassVar = ["styles/workbench.tcss"]
-    COMMANDS: ClassVar = {ActionCommands}
     SUSPENDED_SCREEN_CLASS = "-covered"
     COMMAND_PALETTE_BINDING = "f12"  # the table of actions has our own keys for it
 
@@ -175,7 +173,9 @@ class DsparkApp(ThemedApp):
     def action_command_palette(self) -> None:
         """The actions are the workbench's: over another screen there are none."""
         if self.screen is self.workbench:
-            super().action_command_palette()
+            from dspark_tui.screens.palette import ActionCommands, Palette
+
+            self.push_screen(Palette(ActionCommands, "Search for actions"))
 
     def action_help_quit(self) -> None:
         self.notify(f"{self.workbench.keymap.name('quit', Context.COMPOSER)} quits", timeout=3)

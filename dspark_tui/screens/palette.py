@@ -4,30 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from dspark_tui.actions import Action, Context, keys_in_words
 from dspark_tui.appearance.roles import FAINT
 from dspark_tui.keymap import Keymap
 
+LABEL_WIDTH, KEYS_WIDTH = 28, 13
+
+
+class Palette(CommandPalette):
+    """Textual's, with a line for each entry."""
+
+    CSS_PATH: ClassVar = ["../styles/palette.tcss"]
+
+    def __init__(self, commands: type[Provider], placeholder: str) -> None:
+        super().__init__(providers=[commands], placeholder=placeholder)
+
 
 class ActionCommands(Provider):
-    """For a screen that has a `keymap`."""
+    """For a screen that has a `keymap`. A line for each: label, keys, and what it does."""
 
     async def discover(self) -> Hits:
         for action in self._actions():
-            yield DiscoveryHit(action.label, self._run(action), help=_help(action))
+            line = _line(action, Content(action.label))
+            yield DiscoveryHit(line, self._run(action), text=action.label)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for action in self._actions():
-            score = matcher.match(f"{action.label} {action.help}")
-            if score > 0:
-                label = matcher.highlight(action.label)
-                yield Hit(score, label, self._run(action), text=action.label, help=_help(action))
+            by_help = matcher.match(f"{action.label} {action.help}")
+            if (score := matcher.match(action.label) + by_help) > 0:  # its name comes first
+                line = _line(action, matcher.highlight(action.label))
+                yield Hit(score, line, self._run(action), text=action.label)
 
     def _actions(self) -> Iterator[Action]:
         keymap: Keymap = self.screen.keymap  # type: ignore[attr-defined]
@@ -59,7 +71,12 @@ class ThemeCommands(Provider):
         return partial(setattr, self.app, "theme", name)
 
 
-def _help(action: Action) -> str:
-    keys = (keys_in_words(action, Context.PANES), keys_in_words(action, Context.COMPOSER))
-    shown = next((key for key in keys if key), "")
-    return f"{action.help}   {shown}" if shown else action.help
+def _line(action: Action, label: Content) -> Content:
+    words = (keys_in_words(action, context) for context in (Context.PANES, Context.COMPOSER))
+    keys = next(filter(None, words), "")
+    return Content.assemble(
+        label.stylize("bold"),
+        " " * (LABEL_WIDTH - label.cell_length),
+        (keys.ljust(KEYS_WIDTH), "$primary"),
+        (f" {action.help}", FAINT),
+    )

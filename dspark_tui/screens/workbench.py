@@ -275,13 +275,9 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
         self.app.action_command_palette()
 
     def action_themes(self) -> None:
-        from textual.command import CommandPalette
+        from dspark_tui.screens.palette import Palette, ThemeCommands
 
-        from dspark_tui.screens.palette import ThemeCommands
-
-        self.app.push_screen(
-            CommandPalette(providers=[ThemeCommands], placeholder="Search for themes…")
-        )
+        self.app.push_screen(Palette(ThemeCommands, "Search for themes"))
 
     def action_redraw(self) -> None:
         self.app.refresh(repaint=True, layout=True)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from rich.cells import cell_len
 from textual import events
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 from textual.widgets._toast import Toast
 
 from dspark_tui.actions import ACTIONS
@@ -25,6 +25,7 @@ from dspark_tui.widgets.pane_grid import Layout, Plan, plan
 from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
+from tests.tui.golden import screen_text
 
 
 def visible(bench: Bench) -> list[int]:
@@ -385,10 +386,25 @@ async def test_over_another_screen_there_is_no_palette(open_bench: OpenBench) ->
         assert isinstance(bench.app.screen, CommandPalette)
 
 
-async def test_the_palette_finds_and_runs_an_action(open_bench: OpenBench) -> None:
+@pytest.mark.parametrize("size", [(120, 35), (60, 20)])
+async def test_the_palette_has_a_line_for_each_action(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(size=size) as bench:
+        await bench.press("ctrl+p")
+        actions = bench.app.screen.query_one(CommandList)
+        await bench.until(lambda: actions.option_count > 40)
+        await bench.until(lambda: actions.virtual_size.height == actions.option_count)
+        assert "Stop all panes              S " in screen_text(bench.pilot)
+
+
+async def test_the_palette_finds_an_action_by_its_name_first_and_runs_it(
+    open_bench: OpenBench,
+) -> None:
     async with open_bench() as bench:
         await bench.press("ctrl+p", *"new pane")
-        await bench.pilot.pause(0.3)
+        hits = bench.app.screen.query_one(CommandList)
+        await bench.until(lambda: [str(hit.prompt)[:8] for hit in hits.options][:1] == ["New pane"])
         await bench.press("enter")
         await bench.until(lambda: len(bench.workbench.session.panes) == 3)
 
