@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,14 @@ def pytest_configure() -> None:
 def embedded_model() -> Path:
     """The prepared embedded model's folder, fetched by the real code the first time."""
     return catalog.ensure(catalog.resolve(None))
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A folder for sockets. Their paths may have a hundred bytes, which pytest's own folders, that
+    tell of user, run, worker and test, can take alone."""
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(autouse=True)

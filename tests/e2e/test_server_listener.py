@@ -91,8 +91,8 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert "can't be made" in refusal(options(socket=tmp_path / "file" / "engine.sock"))
 
 
-def test_a_living_socket_is_refused_and_a_dead_one_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "engine.sock"
+def test_a_living_socket_is_refused_and_a_dead_one_replaced(sockets: Path) -> None:
+    path = sockets / "engine.sock"
     with listen(options(socket=path)):
         assert "another engine" in refusal(options(socket=path))
     assert not path.exists()

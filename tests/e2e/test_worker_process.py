@@ -60,8 +60,8 @@ def test_a_taken_port_is_told_before_anything_loads(model: Path) -> None:
     ]
 
 
-def test_an_unknown_model_is_told_before_anything_loads(tmp_path: Path) -> None:
-    path = tmp_path / "engine.sock"
+def test_an_unknown_model_is_told_before_anything_loads(sockets: Path) -> None:
+    path = sockets / "engine.sock"
     with RunningWorker("--model", "/no/such/model", "--socket", path) as worker:
         assert worker.wait_for_end() == 2
     assert worker.lines == ["engine: there is no model at /no/such/model\n"]
@@ -104,9 +104,11 @@ def unloadable(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("attached", [False, True])
-def test_a_model_that_cannot_load_ends_the_process(tmp_path: Path, attached: bool) -> None:
+def test_a_model_that_cannot_load_ends_the_process(
+    sockets: Path, tmp_path: Path, attached: bool
+) -> None:
     folder = unloadable(tmp_path / "no weights")
-    path, log = tmp_path / "engine.sock", tmp_path / "log"
+    path, log = sockets / "engine.sock", tmp_path / "log"
     options = ("--model", folder, "--socket", path, "--log", log)
     with RunningWorker(*options, parent_pipe=attached) as worker:
         assert worker.wait_for_end() == 1
@@ -126,8 +128,8 @@ def health_over(path: Path) -> dict[str, object] | None:
         return None
 
 
-def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
-    folder, path = unloadable(tmp_path / "no weights"), tmp_path / "engine.sock"
+def test_an_attached_workbench_sees_why_loading_failed(sockets: Path, tmp_path: Path) -> None:
+    folder, path = unloadable(tmp_path / "no weights"), sockets / "engine.sock"
     with PatientWorker("--model", folder, "--socket", path, parent_pipe=True) as worker:
         wait_until(lambda: health_over(path), "it answers")
         with (
@@ -143,8 +145,8 @@ def test_an_attached_workbench_sees_why_loading_failed(tmp_path: Path) -> None:
     assert failure["error"] in worker.lines[0]
 
 
-def test_the_worker_goes_when_its_parent_does(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "run" / "engine.sock"
+def test_the_worker_goes_when_its_parent_does(model: Path, sockets: Path) -> None:
+    path = sockets / "run" / "engine.sock"
     with RunningWorker("--model", model, "--socket", path, parent_pipe=True) as worker:
         assert worker.url == f"unix://{path}"
         assert path.parent.stat().st_mode & 0o077 == 0
@@ -158,16 +160,16 @@ def test_the_worker_goes_when_its_parent_does(model: Path, tmp_path: Path) -> No
     assert not path.exists()
 
 
-def test_the_worker_goes_even_while_it_starts(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "engine.sock"
+def test_the_worker_goes_even_while_it_starts(model: Path, sockets: Path) -> None:
+    path = sockets / "engine.sock"
     with RunningWorker("--model", model, "--socket", path, parent_pipe=True) as worker:
         assert worker.process.stdin is not None
         worker.process.stdin.close()
         assert worker.wait_for_end() == 0
 
 
-def test_the_socket_of_a_dead_worker_is_taken_over(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "engine.sock"
+def test_the_socket_of_a_dead_worker_is_taken_over(model: Path, sockets: Path) -> None:
+    path = sockets / "engine.sock"
     with RunningWorker("--model", model, "--socket", path) as first:
         wait_until(path.exists, "it listens")
         first.process.kill()

@@ -361,7 +361,7 @@ def test_every_thread_may_use_the_tokenizer_at_once(folder: Path) -> None:
     together = threading.Barrier(4)
 
     def use(_: int) -> bool:
-        together.wait(30)
+        together.wait(60)
         return all(
             (tokenizer.encode(EMOJI), tokenizer.chat(message)) == expected for _ in range(50)
         )

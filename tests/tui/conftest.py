@@ -135,9 +135,9 @@ def paths(tmp_path: Path) -> Paths:
 
 
 @pytest.fixture
-def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
+def open_bench(paths: Paths, sockets: Path) -> OpenBench:
     """Open a workbench, on a scripted engine of its own unless `place` names another."""
-    sockets = (tmp_path / f"scripted-{number}.sock" for number in count())
+    places = (sockets / f"scripted-{number}.sock" for number in count())
 
     @asynccontextmanager
     async def opened(
@@ -149,7 +149,7 @@ def open_bench(paths: Paths, tmp_path: Path) -> OpenBench:
         notices: tuple[str, ...] = (),
         prompt: str = "",
     ) -> AsyncIterator[Bench]:
-        server = None if place else ScriptedServer(script or fast(), next(sockets))
+        server = None if place else ScriptedServer(script or fast(), next(places))
         if server is not None:
             await asyncio.to_thread(server.__enter__)
         where = place or server.url  # type: ignore[union-attr]

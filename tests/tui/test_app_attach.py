@@ -31,9 +31,9 @@ def panel(bench: Bench) -> str:
 
 
 async def test_two_workbenches_see_each_other_s_requests_and_pauses(
-    open_bench: OpenBench, tmp_path: Path
+    open_bench: OpenBench, sockets: Path
 ) -> None:
-    with ScriptedServer(calm(), tmp_path / "shared.sock") as server:
+    with ScriptedServer(calm(), sockets / "shared.sock") as server:
         another = panes(1, name="other", max_tokens=100_000)
         async with (
             open_bench(place=server.url, settings=ENDLESS) as one,
@@ -62,9 +62,9 @@ async def test_two_workbenches_see_each_other_s_requests_and_pauses(
 
 
 async def test_what_an_earlier_start_asked_is_ours_again_with_its_session(
-    open_bench: OpenBench, tmp_path: Path
+    open_bench: OpenBench, sockets: Path
 ) -> None:
-    with ScriptedServer(fast(), tmp_path / "shared.sock") as server:
+    with ScriptedServer(fast(), sockets / "shared.sock") as server:
         async with open_bench(place=server.url, settings=panes(1, name="first")) as one:
             await one.send("hello")
             await one.until_idle()
@@ -86,9 +86,9 @@ async def test_what_an_earlier_start_asked_is_ours_again_with_its_session(
 
 
 async def test_a_server_that_is_killed_and_started_again_is_followed_from_its_snapshot(
-    open_bench: OpenBench, tmp_path: Path
+    open_bench: OpenBench, sockets: Path
 ) -> None:
-    socket = tmp_path / "shared.sock"
+    socket = sockets / "shared.sock"
     async with AsyncExitStack() as stack:
         with ScriptedServer(slow(), socket) as server:
             one = await stack.enter_async_context(open_bench(place=server.url, settings=ENDLESS))
@@ -133,8 +133,8 @@ async def test_a_server_that_falls_silent_is_given_up_and_tried_again(
 
 
 async def test_a_missing_key_is_said_with_the_way_to_give_it(
-    open_bench: OpenBench, tmp_path: Path
+    open_bench: OpenBench, sockets: Path
 ) -> None:
-    with ScriptedServer(fast(), tmp_path / "locked.sock", api_key="secret") as server:
+    with ScriptedServer(fast(), sockets / "locked.sock", api_key="secret") as server:
         async with open_bench(place=server.url) as bench:
             await bench.until(lambda: "its key goes into --api-key" in status(bench))

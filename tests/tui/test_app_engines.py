@@ -41,8 +41,8 @@ def panel_title(bench: Bench) -> str:
 
 
 @asynccontextmanager
-async def second_server(tmp_path: Path) -> AsyncIterator[EngineEntry]:
-    server = ScriptedServer(fast(slots=3), tmp_path / "second.sock")
+async def second_server(sockets: Path) -> AsyncIterator[EngineEntry]:
+    server = ScriptedServer(fast(slots=3), sockets / "second.sock")
     await asyncio.to_thread(server.__enter__)
     try:
         yield EngineEntry(url=server.url)
@@ -51,10 +51,10 @@ async def second_server(tmp_path: Path) -> AsyncIterator[EngineEntry]:
 
 
 async def test_each_pane_asks_its_own_engine_and_the_active_pane_s_is_shown(
-    open_bench: OpenBench, tmp_path: Path
+    open_bench: OpenBench, sockets: Path
 ) -> None:
     async with (
-        second_server(tmp_path) as entry,
+        second_server(sockets) as entry,
         open_bench(settings=on("", "second", second=entry)) as bench,
     ):
         await bench.until(lambda: "0 of 8 slots" in status(bench))
@@ -71,10 +71,10 @@ async def test_each_pane_asks_its_own_engine_and_the_active_pane_s_is_shown(
 
 
 async def test_blind_panes_on_several_engines_show_nothing_of_these(
-    open_bench: OpenBench, tmp_path: Path
+    open_bench: OpenBench, sockets: Path
 ) -> None:
     async with (
-        second_server(tmp_path) as entry,
+        second_server(sockets) as entry,
         open_bench(settings=on("", "second", second=entry)) as bench,
     ):
         await bench.send("hello")
@@ -107,11 +107,9 @@ async def test_an_engine_is_started_when_the_first_pane_needs_it_and_only_then()
     await engines.close()
 
 
-async def test_a_pane_s_engine_is_changed_in_its_form(
-    open_bench: OpenBench, tmp_path: Path
-) -> None:
+async def test_a_pane_s_engine_is_changed_in_its_form(open_bench: OpenBench, sockets: Path) -> None:
     async with (
-        second_server(tmp_path) as entry,
+        second_server(sockets) as entry,
         open_bench(settings=on("", second=entry)) as bench,
     ):
         await bench.press("f2", "tab", *"secnd", "enter")

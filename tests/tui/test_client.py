@@ -23,8 +23,8 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[ScriptedServer]:
-    with ScriptedServer(fast(), tmp_path / "engine.sock") as server:
+async def engine(sockets: Path) -> AsyncIterator[ScriptedServer]:
+    with ScriptedServer(fast(), sockets / "engine.sock") as server:
         yield server
 
 
@@ -98,8 +98,8 @@ async def test_events_start_with_a_snapshot_and_follow_a_request(engine: Scripte
     await client.aclose()
 
 
-async def test_events_resume_with_a_snapshot_when_the_engine_comes_back(tmp_path: Path) -> None:
-    socket = tmp_path / "engine.sock"
+async def test_events_resume_with_a_snapshot_when_the_engine_comes_back(sockets: Path) -> None:
+    socket = sockets / "engine.sock"
     client = EngineClient(Address.parse(str(socket)))
     events = client.events()
     with ScriptedServer(fast(), socket):
@@ -222,9 +222,9 @@ async def test_a_server_without_models_or_events_is_told_apart(serve) -> None:  
 
 
 async def test_nobody_listening_is_one_line_and_repeated_tries_report_it_once(
-    tmp_path: Path,
+    sockets: Path,
 ) -> None:
-    client = EngineClient(Address.parse(str(tmp_path / "none.sock")))
+    client = EngineClient(Address.parse(str(sockets / "none.sock")))
     with pytest.raises(ConnectionLostError, match="does not answer"):
         await client.health()
     events = client.events()
@@ -234,8 +234,8 @@ async def test_nobody_listening_is_one_line_and_repeated_tries_report_it_once(
     await client.aclose()
 
 
-async def test_health_tells_loading_from_ready(tmp_path: Path) -> None:
-    with ScriptedServer(fast(loading=True), tmp_path / "engine.sock") as server:
+async def test_health_tells_loading_from_ready(sockets: Path) -> None:
+    with ScriptedServer(fast(loading=True), sockets / "engine.sock") as server:
         client = EngineClient(Address.parse(server.url))
         assert (await client.health())["status"] == "loading"
         await client.aclose()

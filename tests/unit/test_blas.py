@@ -44,7 +44,7 @@ def run(**environment: str) -> Outcome:
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

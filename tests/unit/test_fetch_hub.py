@@ -111,7 +111,7 @@ def ensure(cache: Path, url: str, name: str, *more: str) -> list[str]:
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert finished.stderr == ""

@@ -45,7 +45,7 @@ class Compiling:
 
     def end(self) -> None:
         self._go_on()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=300)
         assert self.process.returncode == 0
 
     def kill(self) -> None:
