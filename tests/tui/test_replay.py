@@ -214,6 +214,7 @@ async def test_what_the_workbench_recorded_gives_the_figures_it_showed(
     path = tmp_path / "run.jsonl"
     with Recorder(path) as recorder:
         async with open_bench(fast(), settings=panes(3)) as bench:
+            await bench.until(lambda: bench.workbench.link.ready.is_set())
             bench.workbench.link.on_event = recorder.write
             await bench.send("one two three")
             await bench.until(lambda: len(bench.workbench.link.live.lanes) == 3)
