@@ -128,9 +128,13 @@ class Transcript(ScrollView):
         self._settle()
 
     def go_to_start(self) -> None:
-        """Go to the first line of all that was said."""
+        """Go to the first line of all that was said, also while the view is being resized."""
         self._text.recall(inf)
         self._settle()
+        if self._following:
+            self._text.read = self._text.place(self._text.height - 1)
+        self._text.top = self._text.place(0)
+        self._following = self.max_scroll_y == 0
         self.scroll_home(animate=False)
         self._set_in_type()
 

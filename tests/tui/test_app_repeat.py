@@ -15,7 +15,7 @@ from dspark_tui.screens.repeat import Repeat
 from dspark_tui.storage.export import messages_text
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.transcript import Transcript
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes, slow
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast, panes, slow
 from tests.tui.sheets import asked, hint, listed, shown
 
 SECRET = "xylophone-heist-4711"
@@ -73,6 +73,17 @@ async def test_the_list_has_the_rows_it_needs_and_the_answer_the_rest(
         await bench.pilot.resize_terminal(80, 24)
         await bench.until(lambda: answer.size.height < found.size.height < 10)
         assert answer.size.height >= 4
+
+
+async def test_what_is_below_in_a_long_answer_is_not_called_new(open_bench: OpenBench) -> None:
+    settings = panes(2, max_tokens=300)
+    async with open_bench(fast(tokens=300), settings=settings, size=(60, 24)) as bench:
+        await repeated(bench, "hello", 4)
+        answer = bench.app.screen.query_one(Transcript)
+        for _ in range(2):
+            await bench.press("down")
+            await bench.until(lambda: answer.scroll_y == 0 and answer.max_scroll_y > 5)
+            assert answer.new_lines == 0
 
 
 async def test_the_batch_is_shown_with_what_is_asked_here_only(open_bench: OpenBench) -> None:
