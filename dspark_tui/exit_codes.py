@@ -46,7 +46,9 @@ MEANINGS = {
     "doctor": Meaning("no errors", "errors"),
     "replay": Meaning("played, or printed", "it can't be read"),
 }
-"""By command; "" is the workbench, "-p" all that answers without a screen."""
+"""By command, and for what NAMES calls otherwise."""
+
+NAMES = {"": "workbench", "-p": "without a screen"}
 
 INTERRUPTIONS = (
     f"Ctrl+C ends all but the workbench and `serve` with {Exit.INTERRUPTED}, and so does SIGTERM "
@@ -67,6 +69,6 @@ def exit_table() -> str:
     """The README's table, in Markdown."""
     rows = [f"| | {' | '.join(str(int(code)) for code in CODES)} |", "|---|" + "---|" * len(CODES)]
     for command, meaning in MEANINGS.items():
-        name = f"`{command}`" if command else "workbench"
+        name = NAMES.get(command, f"`{command}`")
         rows.append(f"| {name} | {' | '.join(map(meaning.of, CODES))} |")
     return "\n".join([*rows, "", *wrap(f"2 is also for {WORDS}. {INTERRUPTIONS}", 100)]) + "\n"
