@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from dspark_tui.themed import ThemedApp
@@ -22,20 +22,25 @@ Keys = Sequence[tuple[str, str]]
 """Keys as people write them, and what they do."""
 
 
-class Dialog(ModalScreen[Result]):
-    """A screen over another one. KEY_HELP: all the keys it has."""
+class KeyHelp(Screen[Result]):
+    """A screen in which the key that opens the help does so too. KEY_HELP: all the keys it has."""
 
-    CSS_PATH: ClassVar = ["../styles/dialogs.tcss"]
     KEY_HELP: ClassVar[Keys] = ()
 
-    def on_key(self, event: events.Key) -> None:
-        """The key that opens the help does so here too; where one types "?", that is typed."""
+    async def on_key(self, event: events.Key) -> None:
+        """Where one types "?", that is typed."""
         if isinstance(self.app, ThemedApp) and event.key in self.app.help_keys:
             event.stop()
             self.action_help()
 
     def action_help(self) -> None:
         self.app.push_screen(DialogHelp(self.KEY_HELP))
+
+
+class Dialog(KeyHelp[Result], ModalScreen[Result]):
+    """A screen over another one."""
+
+    CSS_PATH: ClassVar = ["../styles/dialogs.tcss"]
 
 
 class KeySheet(Dialog[None]):

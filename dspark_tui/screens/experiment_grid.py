@@ -8,16 +8,24 @@ from typing import ClassVar
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
-from textual.screen import Screen
 from textual.widgets import Input
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.parts import grouped
-from dspark_tui.experiments.board import RATINGS, Entry, State
+from dspark_tui.experiments.board import Entry, State
 from dspark_tui.experiments.result_table import ResultError
 from dspark_tui.experiments.trial import Trial
 from dspark_tui.paths import tilde
 from dspark_tui.screens.cell import CellScreen
+from dspark_tui.screens.dialog import KeyHelp
+from dspark_tui.screens.experiment_keys import (
+    BAR,
+    COMPLETE_BAR,
+    HELP,
+    KEYS,
+    RUNNING_BAR,
+    STOPPED_BAR,
+)
 from dspark_tui.screens.export import ExportForm
 from dspark_tui.text.counted import counted
 from dspark_tui.text.foreign import drawable
@@ -34,42 +42,6 @@ LOOK_PERIOD = 0.2
 WORKERS = "experiment"
 """The group of the one task that runs it; it belongs to the app, so that it outlives the screen."""
 
-KEYS = {
-    **dict.fromkeys(("up", "k"), "move(-1, 0)"),
-    **dict.fromkeys(("down", "j"), "move(1, 0)"),
-    **dict.fromkeys(("left", "h"), "move(0, -1)"),
-    **dict.fromkeys(("right", "l"), "move(0, 1)"),
-    **dict.fromkeys(("pageup", "ctrl+u"), "page(-1)"),
-    **dict.fromkeys(("pagedown", "ctrl+d"), "page(1)"),
-    **dict.fromkeys(("home", "g"), "end(-1)"),
-    **dict.fromkeys(("end", "G"), "end(1)"),
-    **{str(rating): f"rate({rating})" for rating in (0, *RATINGS)},
-    **dict.fromkeys(("escape", "q", "f5"), "dismiss(None)"),
-    "enter": "open()",
-    "s": "sort()",
-    "slash": "filter()",
-    "f": "only_failed()",
-    "u": "only_unrated()",
-    "w": "export()",
-    "n": "another()",
-    "r": "run()",
-    "ctrl+c": "stop()",
-    "f3": "panel()",
-}
-BAR = (
-    ("Enter", "open"),
-    ("1-5", "rate"),
-    ("s", "sort"),
-    ("/", "find"),
-    ("f", "failed"),
-    ("u", "unrated"),
-    ("w", "export"),
-    ("Esc", "back"),
-)
-RUNNING_BAR = (*BAR, ("^C", "stop"))
-STOPPED_BAR = (*BAR, ("r", "resume"), ("n", "new"))
-COMPLETE_BAR = (*BAR, ("n", "new"))
-
 
 class FilterLine(LineBox):
     KEYS: ClassVar = {
@@ -81,10 +53,11 @@ class FilterLine(LineBox):
     }
 
 
-class ExperimentGrid(Screen[bool]):
+class ExperimentGrid(KeyHelp[bool]):
     """Gives True when the person wants to set up another experiment."""
 
     CSS_PATH: ClassVar = ["../styles/experiment.tcss"]
+    KEY_HELP = HELP
     AUTO_FOCUS: ClassVar = ""  # keys are the grid's, unless the filter is open
 
     def __init__(self, trial: Trial, glyphs: Glyphs) -> None:

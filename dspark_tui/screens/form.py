@@ -23,6 +23,6 @@ class Form(Dialog[Result]):
         self.set_focus(self.query_one(field))
         self._focused_at = time.monotonic()
 
-    def on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         if event.time < self._focused_at:
             type_again(self, event)

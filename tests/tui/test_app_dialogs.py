@@ -6,6 +6,8 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.binding import Binding
@@ -14,12 +16,14 @@ from textual.widgets import Input, Static
 from dspark_tui import screens
 from dspark_tui.key_names import key_name
 from dspark_tui.keymap import read_keymap
-from dspark_tui.screens.dialog import Dialog, DialogHelp, KeySheet
+from dspark_tui.screens import experiment_keys
+from dspark_tui.screens.dialog import Dialog, DialogHelp, KeyHelp, KeySheet
+from dspark_tui.screens.experiment_grid import ExperimentGrid
 from dspark_tui.screens.finder import Finder
 from dspark_tui.screens.params import ParamsForm
 from dspark_tui.widgets.fields import LineBox, TextBox
 from dspark_tui.widgets.key_bar import KeyBar
-from tests.tui.conftest import Bench, OpenBench, panes
+from tests.tui.conftest import Bench, OpenBench, fast, panes
 
 
 def dialogs() -> Iterator[type[Dialog[object]]]:
@@ -55,7 +59,7 @@ SHOWN = [
 ]
 
 
-def names(kind: type[Dialog[object]]) -> set[str]:
+def names(kind: type[KeyHelp[Any]]) -> set[str]:
     """The keys its help names, ranges of digits written out."""
     found = {name for keys, _ in kind.KEY_HELP for name in keys.split()}
     for first, last in [name.split("–") for name in found if "–" in name]:
@@ -97,6 +101,32 @@ async def test_help_opens_over_a_dialog_and_goes_back_to_it(
             await bench.press(back)
             assert bench.app.screen is dialog
             assert bench.app.focused is focused
+
+
+async def test_help_opens_over_an_experiment_s_grid_too(
+    open_bench: OpenBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_bench(fast(), settings=panes(1, max_tokens=3)) as bench:
+        await bench.type("hello")
+        await bench.press("f5", "enter")
+        await bench.until(lambda: isinstance(bench.app.screen, ExperimentGrid))
+        grid = bench.app.screen
+        assert isinstance(grid, ExperimentGrid)
+        await bench.press("question_mark")
+        assert isinstance(bench.app.screen, DialogHelp)
+        assert all(words in text_of(bench) for _, words in grid.KEY_HELP)
+        await bench.press("escape")
+        assert bench.app.screen is grid
+        await bench.press("slash", "question_mark")  # into the line that is typed into
+        assert bench.app.screen is grid
+
+
+def test_the_help_of_the_grid_names_a_key_for_all_it_does() -> None:
+    calls = experiment_keys.KEYS
+    for call in set(calls.values()):
+        keys = {key_name(key) for key in calls if calls[key] == call}
+        assert names(ExperimentGrid) & keys, keys
 
 
 async def test_what_is_typed_stays_and_a_question_mark_is_typed(open_bench: OpenBench) -> None:
