@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from textual.notifications import Notification
 from textual.pilot import Pilot
 
 from dspark_tui import themed
@@ -39,10 +40,15 @@ DEADLINE = 60.0
 """Generous: a slow machine must not fail a test, only a missing effect may."""
 
 
+TIME_LEFT = Notification.time_left
+
+
 @pytest.fixture(autouse=True)
-def the_pilot_and_the_next_key_wait_for_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_depends_on_how_fast_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pilot and each next key wait for the app, and a notice stays until others push it out."""
     Rest(monkeypatch)
     monkeypatch.setattr(themed, "KEY_PATIENCE", DEADLINE)
+    monkeypatch.setattr(Notification, "time_left", property(lambda _: 3600.0))
 
 
 @dataclass
