@@ -48,9 +48,9 @@ def starting(link: EngineLink) -> Content:
         error = drawable(engine.error or "")
         return Content.assemble(("engine failed: ", "bold $error"), error)
     if link.problem:
-        return Content.assemble(
-            ("engine lost: ", "bold $warning"), drawable(link.problem), f", {link.remedy}"
-        )
+        what = "engine lost" if engine.model is not None else "no engine"
+        problem = f": {drawable(link.problem)}, {link.remedy}"
+        return Content.assemble((what, "bold $warning"), problem)
     if engine.progress is not None:
         return Content(drawable(_in_words(engine.progress)))
     return Content("starting the engine" if link.worker else "asking the server")

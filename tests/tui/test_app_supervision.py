@@ -194,7 +194,7 @@ async def test_any_openai_server_can_be_attached_and_its_batch_is_said_to_be_hid
 async def test_an_attached_server_that_is_not_there_is_named(open_bench: OpenBench) -> None:
     async with open_bench(place="http://127.0.0.1:9") as bench:
         await bench.until(
-            lambda: "http://127.0.0.1:9 does not answer, trying again" in status(bench)
+            lambda: "no engine: http://127.0.0.1:9 does not answer, trying again" in status(bench)
         )
         await bench.send("waits")
         await bench.pilot.pause(0.2)
