@@ -243,8 +243,10 @@ def _sample(engine: Engine, roofline: Roofline, rows: int) -> Sample | None:
     forward()
     requests = _requests(engine, rows)
     try:
+        engine.pause(True)  # none is to be over before the last is there
         for request in requests:
             engine.submit(request, lambda _: None)
+        engine.pause(False)
         times = _step_times(engine, events, requests)
     finally:
         subscription.close()

@@ -13,7 +13,7 @@ import pytest
 from mlx_lm.models import qwen3_moe
 from mlx_lm.models.switch_layers import SwitchGLU
 
-from engine.events import ModelInfo, Progress
+from engine.events import Finished, ModelInfo, Progress
 from engine.hardware import bandwidth
 from engine.hardware.roofline import (
     BandwidthPoint,
@@ -29,6 +29,7 @@ from engine.models.load import load
 from engine.models.routing import expert_shares
 from engine.models.weights import compute_dtype, tensors
 from engine.proof.audit import Audit, AuditError, Report, Sample, _sample, audit, widths
+from engine.types import GenerationRequest, Sink
 from tests.engine.conftest import Harness
 from tests.tiny import tiny_llama
 
@@ -192,6 +193,22 @@ def test_rows_that_do_not_fit_together_have_no_sample(start: Callable[..., Harne
     assert alone is not None
     assert alone.result.ceiling.rows == 1
     assert _sample(harness.engine, roofline, 2) is None
+
+
+def test_rows_share_their_steps_however_late_the_last_is_asked_for(
+    start: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = start(max_batch=2)
+    submit = harness.engine.submit
+
+    def late(request: GenerationRequest, sink: Sink) -> None:
+        submit(request, sink)
+        harness.wait_until(lambda: harness.engine.snapshot().paused or harness.of(Finished))
+
+    monkeypatch.setattr(harness.engine, "submit", late)
+    sample = _sample(harness.engine, of_samples((1, 0.1, 0.1, 0.5)).roofline, 2)
+    assert sample is not None
+    assert sample.result.ceiling.rows == 2
 
 
 def test_a_model_that_cannot_load_is_one_line() -> None:
