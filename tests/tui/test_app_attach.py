@@ -81,7 +81,7 @@ async def test_what_an_earlier_start_asked_is_ours_again_with_its_session(
             await again.until(lambda: len(listed(again)) == 2)
             await again.press("down", "enter")
             await again.until(lambda: again.app.screen is again.workbench)
-            assert again.link.live.strangers == set()
+            await again.until(lambda: again.link.live.strangers == set())
             assert [*again.link.live.engine.requests] == [earlier, latest]
 
 
