@@ -20,9 +20,10 @@ PALETTE = (
 )
 """Textual's own colours, which a role may name."""
 
-FAINT = "$text-muted"
+FAINT = "auto 80%"
 """A style for part of a text that only comes along. Not the role "dim": Textual blends a span's
-half-transparent colour with the text's own instead of with what is behind it, unless it is "auto".
+half-transparent colour with the text's own instead of with what is behind it, unless it is "auto";
+and not the variable $text-muted: in a span's style it would lose its share.
 """
 
 ROLES = {

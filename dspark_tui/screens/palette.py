@@ -77,6 +77,6 @@ def _line(action: Action, label: Content) -> Content:
     return Content.assemble(
         label.stylize("bold"),
         " " * (LABEL_WIDTH - label.cell_length),
-        (keys.ljust(KEYS_WIDTH), "$primary"),
+        keys.ljust(KEYS_WIDTH),
         (f" {action.help}", FAINT),
     )

@@ -27,7 +27,6 @@ SCREENS: dict[str, Sequence[str]] = {
     "the experiment": ("f5", "ctrl+s"),
     "a cell": ("f5", "ctrl+s", "enter"),
     "the help": ("f1",),
-    "the palette": ("ctrl+p",),
     "the differences": ("d",),
     "the figures": ("B",),
     "the repeats": ("K",),
@@ -54,7 +53,7 @@ async def test_all_words_keep_the_contrast_that_the_theme_promises(
 
 
 def largest(screen: ModalScreen[object]) -> Widget:
-    return max(screen.children, key=lambda child: child.region.area)
+    return max(screen.query("*"), key=lambda widget: widget.region.area)  # what is seen of it
 
 
 def drawn(app: App[None]) -> Iterator[tuple[str, float]]:
@@ -71,3 +70,18 @@ def drawn(app: App[None]) -> Iterator[tuple[str, float]]:
             if style.reverse:
                 front, back = back, front
             yield text.strip(), round(contrast(front, back), 2)
+
+
+@pytest.mark.parametrize("theme", LEAST)
+async def test_the_palette_keeps_it_and_what_only_comes_along_is_fainter(
+    open_bench: OpenBench, theme: str
+) -> None:
+    async with open_bench(settings=panes(1)) as bench:
+        await bench.until(lambda: theme in bench.app.available_themes)
+        bench.app.theme = theme
+        await bench.pilot.pause()
+        await bench.press("ctrl+p")
+        await bench.until(lambda: "go back to typing" in dict(drawn(bench.app)))
+        ratios = dict(drawn(bench.app))
+        assert ratios["go back to typing"] < ratios["To the composer"]
+        assert min(ratios.values()) >= LEAST[theme]
