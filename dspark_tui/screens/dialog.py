@@ -37,7 +37,7 @@ class KeyHelp(Screen[Result]):
         self.app.push_screen(DialogHelp(self.KEY_HELP))
 
 
-class Dialog(KeyHelp[Result], ModalScreen[Result]):
+class Dialog(ModalScreen[Result], KeyHelp[Result]):
     """A screen over another one."""
 
     CSS_PATH: ClassVar = ["../styles/dialogs.tcss"]

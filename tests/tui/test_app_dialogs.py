@@ -93,6 +93,8 @@ async def test_help_opens_over_a_dialog_and_goes_back_to_it(
         await bench.press(*keys)
         await bench.until(lambda: isinstance(bench.app.screen, Dialog))
         dialog, focused = bench.app.screen, bench.app.focused
+        assert dialog.styles.align_vertical == "middle"
+        assert dialog.styles.background.a < 1, "nothing below it is seen"
         assert isinstance(dialog, Dialog)
         for back in ("escape", "f1"):
             await bench.press("f1")
