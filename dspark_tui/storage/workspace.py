@@ -125,10 +125,12 @@ def _grow(pane: Conversation, rows: list[TurnRow], turns: dict[int, Turn]) -> No
 
 
 def _turn(row: TurnRow) -> Turn:
+    """It receives nothing any more, also where a file that is only read says that it does."""
+    status: TurnStatus = _member(TurnStatus, row.status, TurnStatus.INTERRUPTED)
     return Turn(
         prompt=row.prompt,
         answer=row.answer,
-        status=_member(TurnStatus, row.status, TurnStatus.INTERRUPTED),
+        status=status if status.over else TurnStatus.INTERRUPTED,
         problem=row.problem,
         origin=_member(Origin, row.origin, Origin.SENT),
         seed=None if row.seed is None else int(row.seed),

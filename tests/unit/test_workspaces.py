@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dspark_tui.batch.ending import Ending
 from dspark_tui.conversation.pastes import Draft
-from dspark_tui.storage.rows import PaneRow, Stored, WorkspaceRow
+from dspark_tui.storage.rows import PaneRow, Stored, TurnRow, WorkspaceRow
 from dspark_tui.storage.store import Store
 from dspark_tui.storage.workspace import restored
 from dspark_tui.storage.workspaces import Workspaces
@@ -50,3 +51,12 @@ def test_a_blind_order_that_is_none_hides_nobody(blind: object) -> None:
     view = json.dumps({"blind": blind})
     session, _ = restored(Stored(WorkspaceRow(1, "", 0.0, view), panes))
     assert [pane.title for pane in session.panes] == ["1", "2"]
+
+
+@pytest.mark.parametrize("status", ["waiting", "sent", "running", "of a newer version"])
+def test_what_a_file_says_is_still_coming_was_interrupted(status: str) -> None:
+    turns = [TurnRow(5, 1, None, "why", "bec", status, "", "", None, False)]
+    stored = Stored(WorkspaceRow(1, "", 0.0, "{}"), [PaneRow(1, 1, 1, "{}", 5)], turns)
+    (pane,) = restored(stored)[0].panes
+    assert pane.turns[-1].ending is Ending.INTERRUPTED
+    assert not pane.busy
