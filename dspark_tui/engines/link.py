@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Set
 from contextlib import suppress
+from importlib import import_module
 from itertools import chain, repeat
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dspark_tui.batch.live import LiveState
@@ -129,7 +129,7 @@ class EngineLink:
     async def _connect(self) -> None:
         """Follow the engine, once there is a place where it can be found."""
         # httpx takes as long to import as Textual: the screen must not wait for it
-        client = await asyncio.to_thread(_import_client)
+        client = await asyncio.to_thread(import_module, "dspark_tui.engines.client")
         server = self._server
         if server is None and self.worker is not None and self.worker.socket is not None:
             server = Server(Address.of_socket(self.worker.socket))
@@ -294,9 +294,3 @@ class EngineLink:
         else:
             self._take(Status(now, EngineStatus.LOADING, Progress(self.remedy, why)))
         self.on_change()
-
-
-def _import_client() -> ModuleType:
-    from dspark_tui.engines import client
-
-    return client
