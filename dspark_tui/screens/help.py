@@ -16,7 +16,7 @@ from dspark_tui.screens.dialog import KeySheet
 INTRO = """\
 Typing and commands are kept apart. In the composer letters are text and only chords act; \
 {leave} goes to the panes, where single letters act; {compose} comes back. ^ is Ctrl. \
-In a dialog the key that opened this shows the dialog's own.
+{help} in a dialog shows the dialog's keys.
 """
 TYPING_WIDTH = 11
 PANES_WIDTH = 14
@@ -30,9 +30,9 @@ class Help(KeySheet):
         self._keymap = keymap
 
     def parts(self) -> ComposeResult:
-        leave = self._keymap.name("leave", Context.COMPOSER)
+        leave, help = (self._keymap.name(id, Context.COMPOSER) for id in ("leave", "help"))
         compose = self._keymap.name("compose", Context.PANES)
-        yield Static(INTRO.format(leave=leave, compose=compose), markup=False)
+        yield Static(INTRO.format(leave=leave, compose=compose, help=help), markup=False)
         yield KeyTable(self._keymap)
 
 
