@@ -51,7 +51,7 @@ def table(broadcast: Broadcast, width: int, dash: str) -> Content:
     least, most = NAME_WIDTHS
     longest = max(len(reply.ending) for reply in broadcast.replies)
     columns = [*COLUMNS, Column("end", longest + GAP, lambda reply: reply.ending)]
-    while width - _cells(columns) < least:
+    while columns[1:] and width - _cells(columns) < least:
         del columns[0]
     room = min(most, max(least, width - _cells(columns)))
     header = f"{'pane':<{room}}" + "".join(f"{c.title:>{c.width}}" for c in columns)

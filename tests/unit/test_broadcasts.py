@@ -135,6 +135,12 @@ def test_no_row_of_the_table_is_wider_than_its_place(width: int) -> None:
     assert ("words" in rows[0]) == (width > 52)
 
 
+def test_where_there_is_hardly_any_place_the_end_stays() -> None:
+    panes = session()
+    rows = table(broadcast(panes, asked(panes.panes[0])), 5, "-").plain.split("\n")
+    assert [row.split()[-1] for row in rows] == ["end", "done", "queued"]
+
+
 def test_csv_is_read_back_exactly(tmp_path: Path) -> None:
     panes = session()
     text = '=1+1, "quoted"\nnext, line\r\nlast'
