@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from textual.message import Message
 
+from dspark_tui import textual_private
 from dspark_tui.actions import Context
 from dspark_tui.appearance import glyphs
 from dspark_tui.clipboard import Clipboard
@@ -105,8 +106,11 @@ class DsparkApp(ThemedApp):
 
         self.run_worker(copy(), group="copy", exclusive=True, exit_on_error=False)
 
+    def get_default_screen(self) -> Workbench:
+        return self.workbench
+
     def on_mount(self) -> None:
-        self.push_screen(self.workbench)
+        textual_private.allow_switch(self.workbench)
         self.call_after_refresh(self._painted)
 
     async def _painted(self) -> None:

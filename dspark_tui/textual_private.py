@@ -120,6 +120,14 @@ def keep_notices_in(app: App[None], notices: Notifications) -> None:
     app._notifications = notices
 
 
+def allow_switch(screen: Screen[None]) -> None:
+    """Let `switch_screen` replace an app's default screen, which was never pushed.
+
+    Textual takes a pushed screen's callback from it there, and fails where there is none.
+    """
+    screen._push_result_callback(screen, None)
+
+
 def was_taken(event: events.Event) -> bool:
     """Did a widget keep it from those it is in?"""
     return event._stop_propagation

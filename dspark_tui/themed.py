@@ -95,10 +95,20 @@ class ThemedApp(textual_private.WholeFrames[None]):
             return
         if isinstance(event, events.Key) and event.is_forwarded:
             self._rising -= 1
-        target = (self.focused or self.screen) if typed and self.screen_stack else None
+        if typed and self.screen_stack:
+            await self._give_out(event)
+        else:
+            await super().on_event(event)
+
+    async def _give_out(self, event: events.Event) -> None:
+        """Give it to whatever has the focus, and wait until it is dealt with."""
+        if self.focused is None:  # a screen that has just come may be about to focus something
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KEY_PATIENCE):
+                    await self._passed(self.screen)
+        target = self.focused or self.screen
         await super().on_event(event)
-        if target is not None:
-            await self._passed_on(event, target)
+        await self._passed_on(event, target)
 
     async def _passed_on(self, event: events.Event, target: Widget) -> None:
         """Wait until what was given to the widget was taken, or has come back up here.

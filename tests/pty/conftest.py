@@ -176,8 +176,11 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
         engine: str = "--rate 100",
         size: tuple[int, int] = (120, 35),
         term: str = "xterm-256color",
+        typed: str = "",
     ) -> Terminal:
+        """typed: at once, before there is anything to be seen."""
         started.append(Terminal(*arguments, engine=engine, size=size, term=term))
+        started[-1].send(typed)
         started[-1].until_shown("to 1 2")
         return started[-1]
 

@@ -227,6 +227,14 @@ def first_frame(raw: bytes) -> bytes:
     return b""
 
 
+@pytest.mark.parametrize("typed", ["typed early", "\x1b[200~typed early\x1b[201~"], ids=repr)
+def test_what_is_typed_before_the_first_frame_is_in_the_composer(
+    terminal: Start, typed: str
+) -> None:
+    run = terminal(typed=typed)
+    run.until(lambda: run.composer == ["typed early"])
+
+
 def test_the_first_frame_is_whole(terminal: Start) -> None:
     run = terminal()
     run.until(lambda: first_frame(run.raw))
