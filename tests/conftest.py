@@ -18,6 +18,12 @@ TEST_DATA = Path(
 """Holds the embedded model and the prepared BLAS; `.gitignore` knows it."""
 
 
+OF_THE_TERMINAL = (
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM_PROGRAM", "TMUX"),
+    *("SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY"),
+)
+
+
 def pytest_configure() -> None:
     """Before any test module imports MLX."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -49,10 +55,14 @@ def sockets() -> Iterator[Path]:
 def isolated_home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """An empty home: settings, state and clipboard of whoever runs the tests stay out, and safe."""
+    """An empty home and a usual terminal: settings, state, clipboard, colours and sizes of whoever
+    runs the tests stay out, and safe."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     for kind in ("config", "data", "state"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(home / kind))
+    for name in OF_THE_TERMINAL:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("SSH_TTY", "none")  # copies go to the terminal under test, nowhere else
     return home

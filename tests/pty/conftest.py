@@ -42,9 +42,6 @@ class Terminal:
     ) -> None:
         columns, rows = size
         environment = {**os.environ, "TERM": term, "COLORTERM": "truecolor"}
-        environment.pop("TMUX", None)
-        for name in ("COLUMNS", "LINES"):  # a test runner may set them; the terminal decides here
-            environment.pop(name, None)
         self.screen = pyte.Screen(columns, rows)
         self._emulator = pyte.ByteStream(self.screen)
         self.raw = self._unfinished = b""

@@ -38,8 +38,7 @@ class Tmux:
 
     def __init__(self, socket: Path, engine: str, pane: str) -> None:
         self._base = ["tmux", "-S", str(socket), "-f", "/dev/null"]
-        fresh = ["env", "-u", "COLUMNS", "-u", "LINES"]  # the size is what tmux says
-        command = [*fresh, sys.executable, "-m", "tests.pty.workbench", "--engine", engine]
+        command = [sys.executable, "-m", "tests.pty.workbench", "--engine", engine]
         command += ["--pane", pane] * 2
         self.run("new-session", "-d", "-x", "200", "-y", "50", *command)
 
@@ -77,11 +76,11 @@ class Tmux:
 
 
 @pytest.fixture
-def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+def tmux(sockets: Path) -> Iterator[Start]:
     started: list[Tmux] = []
 
     def start(engine: str, pane: str) -> Tmux:
-        started.append(Tmux(tmp_path_factory.mktemp("t") / "s", engine, pane))
+        started.append(Tmux(sockets / f"tmux-{len(started)}", engine, pane))
         started[-1].until_bar(TYPING)
         return started[-1]
 
