@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from engine.hardware import blas
 from engine.models import catalog
@@ -35,6 +36,9 @@ def pytest_configure() -> None:
     # is still writing; several run here at once, on a fresh machine with nothing compiled yet.
     os.environ["MLX_DISABLE_COMPILE"] = "1"
     blas.prepare()
+    # A fifth of a second for an example, as is usual, is too little on a busy machine.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")
