@@ -117,6 +117,9 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
         self.begin_keeping()
         self.describe()
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        event.refresh_styles = self.stack_updates > 0  # the first time all have just been styled
+
     def on_resize(self) -> None:
         self.fit()
 
