@@ -28,11 +28,6 @@ class Ending(StrEnum):
         return CELLS[self]
 
     @property
-    def whole(self) -> bool:
-        """Did the answer get as far as it was to get?"""
-        return self in (Ending.DONE, Ending.LENGTH)
-
-    @property
     def troubled(self) -> bool:
         """Did something go wrong?"""
         return self.cell is Cell.FAILED
@@ -43,6 +38,14 @@ class Ending(StrEnum):
     def marked(self, glyphs: Glyphs) -> str:
         """Mark and word, e.g. "✗ stopped"."""
         return f"{self.sign(glyphs)} {self}"
+
+    def below(self, figures: str, glyphs: Glyphs) -> tuple[str, str]:
+        """What stands below an answer: its figures, and a warning where it isn't whole."""
+        if self is Ending.DONE:
+            return figures, ""
+        if self is Ending.LENGTH:
+            return "   ".join(filter(None, (self.marked(glyphs), figures))), ""
+        return figures, self.marked(glyphs)
 
 
 CELLS = {

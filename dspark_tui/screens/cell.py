@@ -11,7 +11,6 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.batch.ending import Ending
 from dspark_tui.experiments.board import RATINGS, Entry, State
 from dspark_tui.screens.text_sheet import TextSheet
 from dspark_tui.text.foreign import drawable
@@ -107,7 +106,9 @@ class CellScreen(TextSheet):
         text.append(entry.text)
         self._written = len(entry.text)
         if entry.state is not State.RUNNING:
-            text.end_answer(_figures(entry), self._marked(entry))
+            text.end_answer(*self._ending(entry))
+            if entry.problem:
+                text.note(entry.problem)
             self._show_verdicts(entry)
             self.call_after_refresh(self.action_first)
 
@@ -122,13 +123,11 @@ class CellScreen(TextSheet):
         keys = "Left Right other cells   y copy   Esc grid"
         sheet.border_subtitle = f"{rated}   {keys}"
 
-    def _marked(self, entry: Entry) -> str:
-        """Why an answer is not whole, "" if it is."""
+    def _ending(self, entry: Entry) -> tuple[str, str]:
+        """Its figures, and why there is no whole answer."""
         if entry.ending is None:
-            return "not asked yet"
-        if entry.ending is Ending.DONE:
-            return ""
-        return ": ".join(filter(None, (entry.ending.marked(self._glyphs), entry.problem)))
+            return "", "not asked yet"
+        return entry.ending.below(_figures(entry), self._glyphs)
 
     def _show_verdicts(self, entry: Entry) -> None:
         assertions = self._grid.board.experiment.assertions

@@ -168,9 +168,7 @@ class Pane(Vertical, can_focus=True):
 
     def _sign(self, turn: Turn) -> None:
         """Say below the answer how it ended, instead of what could be done about it."""
-        ending = turn.ending
-        marked = "" if ending in (None, Ending.DONE) else ending.marked(self._glyphs)
-        self.transcript.sign(_summary(turn), marked)
+        self.transcript.sign(*_ending(turn).below(_summary(turn), self._glyphs))
         if turn.problem:
             self.transcript.note(turn.problem)
 
@@ -194,8 +192,7 @@ class Pane(Vertical, can_focus=True):
         again: what went wrong may go well another time.
         """
         self.transcript.end_answer()
-        ending = turn.ending
-        assert ending is not None, "only an answer that is over has an end"
+        ending = _ending(turn)
         self.set_class(ending.troubled, "-troubled")
         if turn.problem:
             self.transcript.note(turn.problem)
@@ -268,6 +265,11 @@ class Pane(Vertical, can_focus=True):
         while cell_len(words) > room and "  " in words:
             words = words.rpartition("  ")[0].rstrip()
         retitle_bottom(self, Content(words))
+
+
+def _ending(turn: Turn) -> Ending:
+    assert turn.ending is not None, "only an answer that is over has an end"
+    return turn.ending
 
 
 def _summary(turn: Turn) -> str:

@@ -95,7 +95,7 @@ class Transcript(ScrollView):
         self._settle()
         self._set_in_type()
 
-    def sign(self, footer: str, marked: str = "") -> None:
+    def sign(self, footer: str, marked: str) -> None:
         """Say below the latest answer how it ended, in place of the notes there."""
         self._text.sign(footer, marked)
         self._settle()
