@@ -8,7 +8,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.actions import Context
-from dspark_tui.appearance.roles import FAINT
 from dspark_tui.keymap import Keymap
 from dspark_tui.text.foreign import drawable
 
@@ -61,7 +60,7 @@ class StatusBar(Static):
         session's name. The program's name goes where it would cost some of the rest.
         """
         line, width = self._line, self.size.width
-        place = Content.styled(f"{AT}{drawable(self._place)}" if self._place else "", FAINT)
+        place = Content(f"{AT}{drawable(self._place)}" if self._place else "")
         if line.cell_length + place.cell_length > width:
             line = line[BRAND.cell_length + 1 :]
         if (room := width - line.cell_length) >= min(place.cell_length, len(AT) + LEAST):
