@@ -19,6 +19,7 @@ class Finding(Reading):
         def find(words: str | None) -> None:
             if words:
                 self._wanted = words
+                self.set_focus(self.grid.active)  # where the keys act that go on from there
                 self._go(-1)  # what was said last is nearest
 
         self.app.push_screen(Ask("find in this pane", self._wanted, attempt=problem), find)
