@@ -91,7 +91,10 @@ def resolve(name: str | None) -> ModelRef:
         return ModelRef(name, Kind.FOLDER, _models() / name)
     if _HUB_NAME.fullmatch(name):
         return ModelRef(name, Kind.HUB, None)
-    raise ModelError(_unknown(name))
+    other = (
+        "A folder, a .gguf file or a hub id such as mlx-community/SmolLM2-135M-Instruct works too"
+    )
+    raise ModelError(f"{_unknown(name)} {other}")
 
 
 def ensure(ref: ModelRef, progress: ProgressSink = lambda _: None) -> Path:
@@ -125,7 +128,7 @@ def removable(name: str) -> Installed:
     if model is None:
         if os.path.exists(Path(name).expanduser()):
             raise ModelError(f"{name} is your own; delete it yourself if you mean to")
-        raise ModelError(_unknown(name))
+        raise ModelError(f"{_unknown(name)} `dspark-tui models` lists what can be removed")
     if not model.path.is_dir():
         raise ModelError(f"{name} is not on this disk; there is nothing to remove")
     return model
@@ -176,10 +179,7 @@ def _converted(source: Path, progress: ProgressSink) -> Path:
 def _unknown(name: str) -> str:
     names = [model.name for model in installed()]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or [SMOLLM2.name]
-    return (
-        f'no model "{name}"; did you mean {" or ".join(near)}? '
-        "A folder, a .gguf file or a hub id such as mlx-community/SmolLM2-135M-Instruct works too"
-    )
+    return f'no model "{name}"; did you mean {" or ".join(near)}?'
 
 
 def _size(folder: Path) -> int:

@@ -196,9 +196,18 @@ def test_remove_refuses_what_is_not_its_own(tmp_path: Path) -> None:
     assert (folder / "config.json").is_file()
 
 
-@pytest.mark.parametrize("name", ["nonsense", "", "..", DEFAULT, "org/absent"])
-def test_remove_of_nothing(name: str) -> None:
-    with pytest.raises(ModelError):
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nonsense", "lists what can be removed$"),
+        ("org/absent", "lists what can be removed$"),
+        ("", "your own"),
+        ("..", "your own"),
+        (DEFAULT, "not on this disk"),
+    ],
+)
+def test_remove_of_nothing(name: str, why: str) -> None:
+    with pytest.raises(ModelError, match=why):
         catalog.remove(name)
 
 
