@@ -38,7 +38,9 @@ class Tmux:
 
     def __init__(self, socket: Path, engine: str, pane: str) -> None:
         self._base = ["tmux", "-S", str(socket), "-f", "/dev/null"]
-        command = [sys.executable, "-m", "tests.pty.workbench", "--engine", engine]
+        # Python's readline, which pytest loads, sets these where `os.environ` does not see it.
+        fresh = ["env", "-u", "COLUMNS", "-u", "LINES"]
+        command = [*fresh, sys.executable, "-m", "tests.pty.workbench", "--engine", engine]
         command += ["--pane", pane] * 2
         self.run("new-session", "-d", "-x", "200", "-y", "50", *command)
 
