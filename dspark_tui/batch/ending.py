@@ -56,15 +56,13 @@ CELLS = {
     Ending.INTERRUPTED: Cell.FAILED,
     Ending.FAILED: Cell.FAILED,
 }
-
-
-def ending_by(reason: str) -> Ending:
-    """What a finish reason says, OpenAI's or the engine's; whatever else a server says is DONE."""
-    return REASONS.get(reason, Ending.DONE)
-
-
 REASONS = {
     "length": Ending.LENGTH,
     "cancelled": Ending.STOPPED,
     "error": Ending.FAILED,
 }
+
+
+def ending_by(reason: str) -> Ending:
+    """What a finish reason says, OpenAI's or the engine's; whatever else a server says is DONE."""
+    return REASONS.get(reason, Ending.DONE)
