@@ -253,5 +253,6 @@ def pane_of(words: Iterable[str]) -> PaneParams:
         try:
             params = updated(params, {SHORT.get(key, key): value})
         except ParamError as error:
-            raise ParamError(f"--pane {word}: {error}") from None
+            blanks = "; words are set apart by blanks" if "=" in value else ""
+            raise ParamError(f"--pane {word}: {error}{blanks}") from None
     return params

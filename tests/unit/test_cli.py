@@ -103,9 +103,10 @@ def test_t_is_short_for_temperature() -> None:
     assert arguments.pane_of(["T=0", "seed=4"]) == PaneParams(temperature=0, seed=4)
 
 
-def test_words_of_a_pane_run_together_by_commas_are_no_name() -> None:
+@pytest.mark.parametrize("word", ["name=cold,temperature=0", "max_tokens=8,temperature=0"])
+def test_words_of_a_pane_run_together_by_commas_are_neither_name_nor_number(word: str) -> None:
     with pytest.raises(ParamError, match="set apart by blanks"):
-        arguments.pane_of(["name=cold,temperature=0"])
+        arguments.pane_of([word])
 
 
 @pytest.mark.parametrize(
