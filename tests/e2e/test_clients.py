@@ -19,7 +19,10 @@ from tests.tiny import tiny_llama
 CHAT = [{"role": "user", "content": "Is it raining in Oslo?"}]
 PARAMETERS = {
     "type": "object",
-    "properties": {"city": {"enum": ["Oslo", "Rome"]}, "days": {"type": "integer", "maximum": 9}},
+    "properties": {
+        "city": {"enum": ["Oslo", "Rome"]},
+        "days": {"type": "integer", "minimum": 0, "maximum": 9},
+    },
     "required": ["city", "days"],
     "additionalProperties": False,
 }
@@ -67,7 +70,8 @@ def test_openai_logprobs_and_choices(client: openai.OpenAI) -> None:
 
 def test_openai_tools_there_and_back(client: openai.OpenAI) -> None:
     named = {"type": "function", "function": {"name": "forecast"}}
-    asked: dict[str, Any] = {"model": "any", "messages": CHAT, "tools": [TOOL], "max_tokens": 100}
+    asked: dict[str, Any] = {"model": "any", "messages": CHAT, "max_tokens": 400, "seed": 1}
+    asked["tools"] = [TOOL]
     answer = client.chat.completions.create(**asked, tool_choice=named)
     assert answer.choices[0].finish_reason == "tool_calls"
     message = answer.choices[0].message
@@ -128,7 +132,7 @@ def test_openai_scores_texts(client: openai.OpenAI) -> None:
 
 def test_anthropic_streams_thinks_and_calls(worker: RunningWorker) -> None:
     tool = {"name": "forecast", "input_schema": PARAMETERS}
-    asked: dict[str, Any] = {"model": "claude-any", "max_tokens": 100, "messages": CHAT}
+    asked: dict[str, Any] = {"model": "claude-any", "max_tokens": 400, "messages": CHAT}
     with anthropic.Anthropic(base_url=worker.url, api_key="none", max_retries=0) as client:
         counted = client.messages.count_tokens(model="claude-any", messages=CHAT)
         whole = client.messages.create(**{**asked, "max_tokens": 5})
