@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import sys
+import termios
 from collections.abc import Generator, Iterable
 from contextlib import suppress
 from typing import IO, TypeVar
@@ -71,6 +74,33 @@ class PasteParser(XTermParser):
         self._recent, self._pasted = "", None
         yield events.Paste(harmless("".join([*pasted, text])))
         return rest
+
+
+class TerminalParser(PasteParser):
+    """For what a terminal sends, from before it was ours on.
+
+    Until then the terminal makes a line break of Enter, as programs that read lines want it. One
+    at the end of what was typed by then is Enter; several are more likely of a pasted text.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._early = bytes_waiting()
+
+    def feed(self, data: str) -> Iterable[Message]:
+        size = len(data.encode()[: self._early].decode(errors="ignore"))
+        self._early = 0  # it all comes with the first read
+        if data.find("\n", 0, size) == size - 1 >= 0:
+            data = f"{data[: size - 1]}\r{data[size:]}"
+        yield from super().feed(data)
+
+
+def bytes_waiting() -> int:
+    """How much can be read from the terminal at once."""
+    if sys.__stdin__ is None or not sys.__stdin__.isatty():
+        return 0
+    size = fcntl.ioctl(sys.__stdin__, termios.FIONREAD, bytes(4))
+    return int.from_bytes(size, sys.byteorder)
 
 
 class WholeFrames(App[T]):
@@ -185,6 +215,6 @@ def _resume(driver: linux_driver.LinuxDriver, *_: object) -> None:
 
 def mend_driver() -> None:
     """Have Textual's driver use our parser, writer and resuming in apps started from now on."""
-    linux_driver.XTermParser = PasteParser  # type: ignore[misc]
+    linux_driver.XTermParser = TerminalParser  # type: ignore[misc]
     linux_driver.WriterThread = LastingWriter  # type: ignore[misc]
     linux_driver.LinuxDriver._sigcont_application = _resume  # type: ignore[assignment,method-assign]

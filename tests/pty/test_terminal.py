@@ -235,6 +235,12 @@ def test_what_is_typed_before_the_first_frame_is_in_the_composer(
     run.until(lambda: run.composer == ["typed early"])
 
 
+def test_enter_before_the_first_frame_sends(terminal: Start) -> None:
+    run = terminal(typed="typed early\r")
+    run.until_shown("Why a circle")
+    run.until(lambda: run.composer == ["Ask something"])
+
+
 def test_the_first_frame_is_whole(terminal: Start) -> None:
     run = terminal()
     run.until(lambda: first_frame(run.raw))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import inspect
 import io
-from typing import ClassVar
+import os
+import sys
+import termios
+import time
+import tty
+from typing import IO, ClassVar
 
 import pytest
 from hypothesis import given
@@ -26,7 +31,9 @@ from dspark_tui.textual_private import (
     LastingWriter,
     PasteParser,
     PatientScreen,
+    TerminalParser,
     WholeFrames,
+    bytes_waiting,
     mend_driver,
     retitle_bottom,
 )
@@ -75,6 +82,42 @@ def test_what_is_pasted_never_becomes_keys(pieces: list[str], sizes: list[int]) 
     assert in_words(messages[1:]) == ["key x"]
 
 
+def type_into(hands: IO[bytes], keys: str) -> None:
+    """Type, and wait until the terminal has it for whoever reads there."""
+    there = bytes_waiting() + len(keys.encode())
+    hands.write(keys.encode())
+    deadline = time.monotonic() + 30
+    while bytes_waiting() < there:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("early", "later", "last"),
+    [
+        ("hé\r", "", "key enter"),
+        ("\r", "", "key enter"),
+        ("one\rtwo\r", "", "key ctrl+j"),
+        ("one\rtwo", "", "key o"),
+        ("hé", "\n", "key ctrl+j"),
+        (f"{BEGIN}two\rlines\r{END}", "", "paste two\nlines\n"),
+    ],
+)
+def test_enter_is_enter_also_before_the_terminal_is_ours(
+    monkeypatch: pytest.MonkeyPatch, early: str, later: str, last: str
+) -> None:
+    keyboard, terminal = os.openpty()
+    with open(keyboard, "wb", buffering=0) as hands, open(terminal) as stdin:
+        monkeypatch.setattr(sys, "__stdin__", stdin)
+        tty.setcbreak(stdin, termios.TCSANOW)
+        type_into(hands, early)
+        tty.setraw(stdin, termios.TCSANOW)
+        parser = TerminalParser()
+        type_into(hands, later)
+        first = os.read(terminal, 4096).decode()
+        assert in_words(told(parser, first))[-1] == last
+
+
 @given(st.lists(PIECES))
 def test_keys_are_those_that_textual_makes_of_them(pieces: list[str]) -> None:
     typed = [piece for piece in pieces if BEGIN not in "".join(pieces)]
@@ -91,7 +134,7 @@ def test_textual_still_looks_for_its_parser_where_ours_is_put(
     )
     assert "key ctrl+q" in in_words(told(XTermParser(), f"{BEGIN}\x1b[31m\x11{END}"))
     mend_driver()
-    assert linux_driver.XTermParser is PasteParser
+    assert linux_driver.XTermParser is TerminalParser
 
 
 class Gone(io.StringIO):
