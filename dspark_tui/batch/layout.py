@@ -8,7 +8,7 @@ from __future__ import annotations
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.lane_table import ROOMY, LaneTable, slots_busy
 from dspark_tui.batch.live import VIEW, LiveState
-from dspark_tui.batch.parts import Part, Row, grouped, row_cells, wrapped
+from dspark_tui.batch.parts import Part, Row, row_cells, wrapped
 from dspark_tui.text.foreign import drawable
 from dspark_tui.text.wrap import cut
 from engine.events import EngineStatus, Phase
@@ -119,7 +119,7 @@ def _model(state: LiveState, width: int) -> list[Row]:
     assert model is not None
     if state.by_stopwatch:
         return wrapped(state.engine.capabilities[VIEW].why, width, "dim", 3, hang=0)
-    return [(Part(f"{model.precision}   context {grouped(model.context)} tok", "dim"),)]
+    return [(Part(f"{model.precision}   context {model.context:,} tok", "dim"),)]
 
 
 def _capabilities(state: LiveState, width: int) -> list[Row]:
@@ -139,7 +139,7 @@ def _aggregate(state: LiveState, now: float, width: int, glyphs: Glyphs) -> list
     total = state.aggregate(now)
     if total is None:
         return []
-    arithmetic = f"{grouped(total.tokens)} tok {glyphs.divide} {total.seconds:.2f} s"
+    arithmetic = f"{total.tokens:,} tok {glyphs.divide} {total.seconds:.2f} s"
     since = ", first submit to " + ("now" if state.active else "last token")
     return [
         (Part(f"{total.rate:.1f} tok/s", "strong"), Part(" aggregate", "dim")),
@@ -195,7 +195,7 @@ def _copied(state: LiveState, width: int) -> list[Row]:
     requests = [lane.request for lane in state.lanes]
     copied = sum(request.cached_tokens for request in requests)
     total = sum(request.prompt_tokens for request in requests)
-    text = f"{grouped(copied)} of {grouped(total)} prompt tok copied"
+    text = f"{copied:,} of {total:,} prompt tok copied"
     return [(Part(cut(text, width).rstrip(), "text"),)] if copied else []
 
 
@@ -244,6 +244,6 @@ def _centred(rows: list[Row], height: int) -> list[Row]:
 def _amount(done: int, total: int, unit: str) -> str:
     if unit == "bytes":
         of = f" of {total / 1e6:,.1f}" if total else ""
-        return f"{done / 1e6:,.1f}{of} MB".replace(",", " ")
-    of = f" of {grouped(total)}" if total else ""
-    return f"{grouped(done)}{of} {unit}".rstrip()
+        return f"{done / 1e6:,.1f}{of} MB"
+    of = f" of {total:,}" if total else ""
+    return f"{done:,}{of} {unit}".rstrip()

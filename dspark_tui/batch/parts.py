@@ -39,7 +39,3 @@ def wrapped(text: str, width: int, style: str, most: int, hang: int = 2) -> list
         rest = cut(text[start:end], width - hang).rstrip()
         rows.append((Part(" " * hang), Part(rest, style)))
     return rows
-
-
-def grouped(count: int) -> str:
-    return f"{count:,}".replace(",", " ")

@@ -62,5 +62,5 @@ class RequestRecord(Struct, frozen=True):
         if not self.tokens or self.seconds is None:
             return ""
         rate = "" if self.rate is None else f"{self.rate:.1f} tok/s"
-        parts = (f"{self.tokens} tok", rate, f"{self.seconds:.1f} s")
+        parts = (f"{self.tokens:,} tok", rate, f"{self.seconds:.1f} s")
         return "  ".join(part for part in parts if part)

@@ -13,7 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from dspark_tui.batch.ending import BY_ANOTHER_CLIENT
-from dspark_tui.batch.parts import grouped
 from dspark_tui.conversation.params import DRAWN_SEED_BITS
 from dspark_tui.conversation.request_record import RequestRecord
 from dspark_tui.conversation.session import Conversation, Turn, TurnStatus
@@ -226,9 +225,9 @@ class Run:
 
     def _reading(self, state: RequestState) -> str:
         """How much of the prompt is read; how long that takes, until the engine has told any."""
-        prompt = grouped(state.prompt_tokens)
+        prompt = f"{state.prompt_tokens:,}"
         if done := max(state.prefilled, state.cached_tokens):
-            return f"read {grouped(done)} of {prompt} prompt tok"
+            return f"read {done:,} of {prompt} prompt tok"
         seconds = max(0.0, self._link.now() - (state.admitted or state.queued))
         return f"reading {prompt} prompt tok  {seconds:.1f} s"
 
@@ -237,7 +236,7 @@ class Run:
         if record.first is None:
             return f"sent, {time.monotonic() - (self.sent or self.created):.1f} s"
         rate = "" if record.rate is None else f"{record.rate:.1f} tok/s"
-        parts = (f"{record.tokens} tok", rate, f"ttft {record.first:.1f} s")
+        parts = (f"{record.tokens:,} tok", rate, f"ttft {record.first:.1f} s")
         return "  ".join(part for part in parts if part)
 
     def _place(self, state: RequestState) -> int:

@@ -11,7 +11,6 @@ from textual.content import Content
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.live import Aggregate
-from dspark_tui.batch.parts import grouped
 from dspark_tui.comparison.broadcasts import Broadcast, Broadcasts
 from dspark_tui.conversation.session import Session
 from dspark_tui.conversation.votes import tally
@@ -90,11 +89,12 @@ class BroadcastFigures(Dialog[None]):
             return "no verdict: it went to several engines"
         (engine,) = self._broadcast.engines
         live = self._engines.of(engine).live
-        found = self._broadcast.verdict(live.solo, live.engine.slots)
-        if found is not None:
-            return f"{found.name}: {found.main.sentence}"
-        why = ": no two answers began together" if self._broadcast.over else " yet"
-        return f"no verdict{why}"
+        found, over = self._broadcast.verdict(live.solo, live.engine.slots), self._broadcast.over
+        if found is None:
+            return f"no verdict{': no two answers began together' if over else ' yet'}"
+        if not over:
+            return f"{found.name} so far; the verdict comes when the last answer ends"
+        return f"{found.name}: {found.main.sentence}"
 
     def action_step(self, step: int) -> None:
         self._place = min(len(self._broadcasts) - 1, max(0, self._place + step))
@@ -108,5 +108,5 @@ def _together(total: Aggregate | None, glyphs: Glyphs) -> Content:
     """The honest aggregate, with what it is made of."""
     if total is None:
         return Content("no token yet")
-    made_of = f"{grouped(total.tokens)} tok {glyphs.divide} {total.seconds:.2f} s"
+    made_of = f"{total.tokens:,} tok {glyphs.divide} {total.seconds:.2f} s"
     return Content.assemble("together  ", (f"{total.rate:.1f} tok/s", "bold"), f" = {made_of}")

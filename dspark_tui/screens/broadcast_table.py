@@ -90,5 +90,7 @@ def _shown(value: int | float | str | None, dash: str) -> str:
             return dash
         case float():
             return f"{value:.2f}"
+        case int():
+            return f"{value:,}"
         case _:
             return drawable(str(value))

@@ -12,7 +12,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.batch.parts import grouped
 from dspark_tui.comparison.compare import Counts, compare
 from dspark_tui.screens.dialog import Dialog
 from dspark_tui.widgets.diff_view import DiffView
@@ -83,8 +82,8 @@ class Compare(Dialog[None]):
 
 def in_words(counts: Counts) -> str:
     if not counts.removed and not counts.added:
-        return f"words: all {grouped(counts.same)} equal"
+        return f"words: all {counts.same:,} equal"
     return (
-        f"words: {grouped(counts.same)} equal   -{grouped(counts.removed)} removed   "
-        f"+{grouped(counts.added)} added   {100 * counts.similarity:.0f}% alike"
+        f"words: {counts.same:,} equal   -{counts.removed:,} removed   "
+        f"+{counts.added:,} added   {100 * counts.similarity:.0f}% alike"
     )

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.widgets import Input
 
 from dspark_tui.appearance.glyphs import Glyphs
-from dspark_tui.batch.parts import grouped
 from dspark_tui.experiments.board import Entry, State
 from dspark_tui.experiments.result_table import ResultError
 from dspark_tui.experiments.trial import Trial
@@ -120,7 +119,7 @@ class ExperimentGrid(KeyHelp[bool]):
         parts += [f"{refused} refused"] if refused else []
         total = trial.aggregate
         if total is not None and total.tokens:
-            tokens = f"{grouped(total.tokens)} tok {self._glyphs.divide} {total.seconds:.1f} s"
+            tokens = f"{total.tokens:,} tok {self._glyphs.divide} {total.seconds:.1f} s"
             parts.append(f"{tokens} = {total.rate:.1f} tok/s")
         parts.append(tilde(trial.table.path))
         return " " + "   ".join(parts)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from dspark_tui.batch.parts import grouped
 from dspark_tui.comparison.broadcasts import aggregate
 from dspark_tui.comparison.repeats import Group, Repeats, agreement, groups, problems
 from dspark_tui.conversation.request_record import ASKED_WITH
@@ -29,9 +28,7 @@ def progress(repeats: Repeats) -> str:
     if failed := problems(attempts).total():
         parts.append(f"{failed} stopped or failed")
     if (total := aggregate([attempt.record for attempt in attempts])) is not None:
-        parts.append(
-            f"{grouped(total.tokens)} tok / {total.seconds:.2f} s = {total.rate:.1f} tok/s"
-        )
+        parts.append(f"{total.tokens:,} tok / {total.seconds:.2f} s = {total.rate:.1f} tok/s")
     return "   ".join(parts)
 
 
@@ -46,7 +43,7 @@ def heading(repeats: Repeats, pane: Conversation) -> Content:
 def entry(group: Group) -> Content:
     """An answer: how often it came, how long it is, a seed that brings it, its first words."""
     first = group.attempts[0]
-    size = f"{grouped(first.record.tokens)} tok"
+    size = f"{first.record.tokens:,} tok"
     seed = "" if first.turn.seed is None else f"seed {first.turn.seed}   "
     words = drawable(" ".join(group.text[:FIRST_CHARACTERS].split()))
     return Content.assemble((_times(len(group.attempts)), "bold"), f"{size:>11}   {seed}{words}")

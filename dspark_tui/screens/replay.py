@@ -13,7 +13,6 @@ from textual.widgets import Static
 
 from dspark_tui.appearance.glyphs import Glyphs
 from dspark_tui.batch.figures import BurstFigures
-from dspark_tui.batch.parts import grouped
 from dspark_tui.batch.player import Player
 from dspark_tui.widgets.batch_panel import BatchPanel, Mode
 from dspark_tui.widgets.key_lines import KeyLines
@@ -111,7 +110,7 @@ class Replay(Screen[None]):
         parts = [f"burst {index + 1} of {len(self._bursts)}", burst.size]
         if (total := burst.aggregate) is not None:
             parts.append(
-                f"{grouped(total.tokens)} tok {self._glyphs.divide} {total.seconds:.2f} s = "
+                f"{total.tokens:,} tok {self._glyphs.divide} {total.seconds:.2f} s = "
                 f"{total.rate:.1f} tok/s"
             )
         if burst.verdict is not None:

@@ -19,7 +19,7 @@ from dspark_tui.widgets.batch_panel import BatchPanel
 from dspark_tui.widgets.composer import Composer
 from dspark_tui.widgets.diff_view import DiffView
 from dspark_tui.widgets.tab_strip import TabStrip
-from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
+from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast, panes
 from tests.tui.sheets import asked, shown
 from tests.tui.stage import lines
 
@@ -316,6 +316,18 @@ async def test_figures_are_those_of_the_requests_records(
         assert [row["system"] for row in rows] == ["", "", "Be terse."]
         assert [json.loads(row["sampling"])["temperature"] for row in rows] == [0, 1.2, 0]
         assert {row["model"] for row in rows} == {"scripted-1"}
+
+
+async def test_while_answers_run_the_figures_tell_of_no_end(open_bench: OpenBench) -> None:
+    async with open_bench(fast(tokens=100_000), settings=ENDLESS) as bench:
+        await bench.send("to both")
+        await bench.press("escape", "B")
+        await bench.until(lambda: "so far; the verdict comes" in shown(bench, "#verdict"))
+        assert "ended together" not in shown(bench, "#verdict")
+        await bench.press("escape", "S")
+        await bench.until_idle()
+        await bench.press("B")
+        await bench.until(lambda: "All 2 ran together and ended" in shown(bench, "#verdict"))
 
 
 async def test_where_a_verdict_can_never_come_the_figures_say_why(open_bench: OpenBench) -> None:

@@ -94,9 +94,9 @@ async def test_a_prompt_being_read_says_how_much_of_it_is(
     events: list[Event] = [snapshot(), *events_of([life])]
     async with still(monkeypatch, paths, events, said=[Said(life)], settings=panes(1)) as bench:
         await bench.send("Read this.")
-        await bench.until(lambda: border(bench) == "> reading 3 912 prompt tok  2.5 s")
+        await bench.until(lambda: border(bench) == "> reading 3,912 prompt tok  2.5 s")
         bench.link.live.apply(Prefill(NOW, "r1", 1536, 3912, 50.0))
-        await bench.until(lambda: border(bench) == "> read 1 536 of 3 912 prompt tok")
+        await bench.until(lambda: border(bench) == "> read 1,536 of 3,912 prompt tok")
 
 
 async def test_a_prompt_that_was_too_long_is_edited_with_one_key_or_left_behind(

@@ -386,7 +386,7 @@ def test_what_was_copied_instead_of_read_is_counted() -> None:
             Admitted(START, name, number, 0.0, False, copied),
         ]
     rows = drawn(state_of(events), 100, 9)
-    assert any("1 198 of 1 800 prompt tok copied" in row for row in rows)
+    assert any("1,198 of 1,800 prompt tok copied" in row for row in rows)
 
 
 def test_a_request_that_had_to_make_room_is_queued_again_and_the_panel_says_so() -> None:
