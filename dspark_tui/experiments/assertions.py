@@ -35,17 +35,28 @@ class Assertion(Struct, frozen=True):
     def holds(self, text: str, inputs: Mapping[str, str]) -> bool:
         match self.demand:
             case Demand.CONTAINS:
-                wanted = filled(self.value, inputs)
+                wanted = self._wanted(inputs)
                 if self.ignore_case:
                     return wanted.casefold() in text.casefold()
                 return wanted in text
             case Demand.REGEX:
-                pattern = filled(self.value, inputs, re.escape)
+                pattern = self._wanted(inputs)
                 return re.search(pattern, text, re.IGNORECASE * self.ignore_case) is not None
             case Demand.JSON:
                 return is_json(text)
             case Demand.MAX_LENGTH:
                 return len(text) <= int(self.value)
+
+    def said(self, inputs: Mapping[str, str]) -> str:
+        """The name, with the row's values where it quotes the text or the pattern."""
+        quoted, wanted = (" ".join(text.split()) for text in (self.value, self._wanted(inputs)))
+        return self.name.replace(quoted, wanted) if quoted else self.name
+
+    def _wanted(self, inputs: Mapping[str, str]) -> str:
+        """The text or the pattern for this row."""
+        if self.demand is Demand.REGEX:
+            return filled(self.value, inputs, re.escape)
+        return filled(self.value, inputs)
 
 
 def is_json(text: str) -> bool:

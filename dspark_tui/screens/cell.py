@@ -133,7 +133,8 @@ class CellScreen(TextSheet):
         assertions = self._grid.board.experiment.assertions
         for assertion, holds in zip(assertions, entry.verdicts, strict=False):
             sign = self._glyphs.done if holds else self._glyphs.stopped
-            self.text.note(f"{sign} {assertion.name}{'' if holds else ': does not hold'}")
+            said = assertion.said(entry.cell.inputs)
+            self.text.note(f"{sign} {said}{'' if holds else ': does not hold'}")
 
 
 def _figures(entry: Entry) -> str:
@@ -144,7 +145,7 @@ def _figures(entry: Entry) -> str:
     figures = [
         f"ttft {entry.ttft:.2f} s" if entry.ttft is not None else "",
         f"{seconds:.2f} s" if seconds is not None else "",
-        f"{tokens} tok" if tokens is not None else "",
+        f"{tokens:,} tok" if tokens is not None else "",
         f"{tokens / seconds:.1f} tok/s" if tokens and seconds else "",
     ]
     return "   ".join(filter(None, figures))

@@ -130,6 +130,7 @@ async def test_a_cell_opens_whole_and_leads_to_its_neighbours(
         assert entry.cell.message == "Say one"
         assert "Say one" in shown.source_text()
         assert "droplet" in shown.source_text()
+        assert "✓ contains one" in [line.source for line in shown._text.lines]
         await bench.press("4", "right")
         assert rows_rated(answered) == {entry.cell.number: "4"}
         other = experiment.view.entry

@@ -243,3 +243,18 @@ def test_rows_that_are_there_twice_are_asked_twice() -> None:
 )
 def test_assertions(assertion: Assertion, text: str, holds: bool) -> None:
     assert assertion.holds(text, {"a": "1+1"}) is holds
+
+
+@pytest.mark.parametrize(
+    ("assertion", "said"),
+    [
+        (Assertion("contains {{a}}", Demand.CONTAINS, "{{a}}"), "contains 1+1"),
+        (Assertion("regex ^{{ a }}$", Demand.REGEX, "^{{ a }}$"), r"regex ^1\+1$"),
+        (Assertion("contains a {{a}}", Demand.CONTAINS, "a\n{{a}}"), "contains a 1+1"),
+        (Assertion("names {{b}}", Demand.CONTAINS, "{{a}}"), "names {{b}}"),
+        (Assertion("json", Demand.JSON), "json"),
+        (Assertion("max_length 9", Demand.MAX_LENGTH, "9"), "max_length 9"),
+    ],
+)
+def test_a_row_s_assertion_says_the_row_s_values(assertion: Assertion, said: str) -> None:
+    assert assertion.said({"a": "1+1"}) == said
