@@ -65,8 +65,7 @@ class Paning(Desk):
         if len(self.session.panes) == 1:
             self.say(f"the last pane stays; {self.key('quit')} quits")
         elif pane.starts:
-            count = sum(1 for _ in every_turn(pane))
-            state = "is answering" if pane.busy else f"holds {counted(count, 'answer')}"
+            state = "is answering" if pane.busy else f"holds {_contents(pane)}"
             question = f"Pane {pane.title} {state}. Close it all the same?"
             self.app.push_screen(Confirm(question, "close"), self._close_if)
         else:
@@ -125,3 +124,11 @@ class Paning(Desk):
         self.grid.layout_mode = self.grid.layout_mode.next
         self.describe()
         self.say(f"layout: {self.grid.layout_mode}")
+
+
+def _contents(pane: Conversation) -> str:
+    """What would be lost with it, in all branches; what failed may have brought no text."""
+    turns = list(every_turn(pane))
+    answers = sum(bool(turn.answer) for turn in turns)
+    prompts = counted(len(turns), "prompt")
+    return f"{prompts} and {counted(answers, 'answer')}" if answers else f"{prompts}, no answer"

@@ -26,6 +26,7 @@ from dspark_tui.widgets.status_bar import StatusBar
 from dspark_tui.widgets.tab_strip import TabStrip
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, panes
 from tests.tui.golden import screen_text
+from tests.tui.sheets import shown
 
 
 def visible(bench: Bench) -> list[int]:
@@ -211,7 +212,10 @@ async def test_closing_a_pane_with_answers_asks_and_an_empty_one_goes_at_once(
         await bench.until_idle()
         await bench.press("escape", "x")
         assert isinstance(bench.app.screen, Confirm)
-        assert "holds 1 answer." in str(bench.app.screen.query("Static").first().render())
+        assert "holds 1 prompt and 1 answer." in shown(bench, "Static")
+        bench.turn(1).answer = ""
+        await bench.press("escape", "x")
+        assert "holds 1 prompt, no answer." in shown(bench, "Static")
         await bench.press("escape", "2", "x")
         await bench.until(lambda: [p.number for p in bench.workbench.session.panes] == [1, 3])
 
