@@ -223,7 +223,7 @@ class EngineClient:
                 async for event in self._events_once():
                     failures = 0
                     yield event
-                why = f"{self.address} ended the stream of events"
+                why = f"{self.address} is gone or restarting"
             except NoEventsError:
                 raise
             except ClientError as error:

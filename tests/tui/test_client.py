@@ -234,6 +234,20 @@ async def test_nobody_listening_is_one_line_and_repeated_tries_report_it_once(
     await client.aclose()
 
 
+async def test_a_server_that_ends_the_events_is_said_to_be_gone_or_restarting(serve) -> None:  # type: ignore[no-untyped-def]
+    app = FastAPI()
+
+    @app.get("/engine/events")
+    def events() -> PlainTextResponse:
+        return PlainTextResponse(": the last\n\n", media_type="text/event-stream")
+
+    async with serve(app) as url:
+        client = EngineClient(Address.parse(url))
+        lost = await anext(client.events())
+        assert lost == Disconnected(f"{url} is gone or restarting")
+        await client.aclose()
+
+
 async def test_health_tells_loading_from_ready(sockets: Path) -> None:
     with ScriptedServer(fast(loading=True), sockets / "engine.sock") as server:
         client = EngineClient(Address.parse(server.url))
