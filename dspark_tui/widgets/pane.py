@@ -273,5 +273,5 @@ def _ending(turn: Turn) -> Ending:
 
 
 def _summary(turn: Turn) -> str:
-    """The figures of its latest request."""
-    return turn.requests[-1].summary() if turn.requests else ""
+    """The figures of its latest request that brought any text."""
+    return next(filter(None, (request.summary() for request in reversed(turn.requests))), "")

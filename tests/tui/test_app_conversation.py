@@ -199,6 +199,26 @@ async def test_a_stopped_answer_goes_on_where_it_was(
         assert "stopped" not in bench.pane(1).transcript._text.lines[-1].source
 
 
+async def test_what_breaks_off_again_before_it_goes_on_keeps_its_figures(
+    open_bench: OpenBench,
+) -> None:
+    script = fast()
+    async with open_bench(script, settings=panes(1, max_tokens=60)) as bench:
+        await bench.send("run on #hold")
+        await bench.until(lambda: len(bench.turn(1).answer) > 20)
+        await bench.press("escape", "s")
+        await bench.until_idle()
+        figures = border(bench)
+        assert " tok" in figures
+        script.together = 2  # it waits for another one
+        await bench.press("c")
+        await bench.until(lambda: bench.turn(1).status is TurnStatus.SENT)
+        await bench.press("s")
+        await bench.until_idle()
+        assert [bool(request.tokens) for request in bench.turn(1).requests] == [True, False]
+        assert border(bench) == figures
+
+
 async def test_what_ended_by_itself_cannot_go_on(open_bench: OpenBench) -> None:
     async with open_bench(settings=panes(1, max_tokens=300)) as bench:
         await bench.send("to the end")
