@@ -37,6 +37,7 @@ class Keeping(Desk):
         view = self.opened.view
         if view.layout in list(Layout):
             self.grid.layout_mode = Layout(view.layout)
+        self.grid.zoomed = view.zoomed
         self._draft_key = self.session.draft_key
         kept = self.session.drafts.pop(self._draft_key, Draft())  # by an edit that was not ended
         self.composer.restore(view.draft if view.draft.text else kept)
@@ -56,7 +57,7 @@ class Keeping(Desk):
     def keep(self) -> None:
         """Have saved what has changed; if that fails, say so once."""
         view = self.opened.view
-        view.layout = self.grid.layout_mode
+        view.layout, view.zoomed = self.grid.layout_mode, self.grid.zoomed
         view.draft = self.composer.draft if self.session.editing is None else Draft()
         for pane in self.session.panes:
             pane.left_off = self.grid.pane_of(pane).transcript.left_off

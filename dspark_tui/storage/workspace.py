@@ -26,10 +26,12 @@ from dspark_tui.text.foreign import encodable
 
 
 class View(Struct):
-    """How a session was looked at. layout: "" for the usual. draft: what stands in the composer.
-    unsent: prompts that were queued when it was left."""
+    """How a session was looked at. layout: "" for the usual. zoomed: the active pane fills the
+    screen. draft: what stands in the composer. unsent: prompts that were queued when it was left.
+    """
 
     layout: str = ""
+    zoomed: bool = False
     draft: Draft = field(default_factory=Draft)
     unsent: list[str] = field(default_factory=list)
 
@@ -45,6 +47,7 @@ def dump_view(session: Session, view: View) -> str:
             "drafts": {key: _dumped(draft) for key, draft in session.drafts.items()},
             "blind": [pane.number for pane in session.panes] if hidden(session) else [],
             "layout": view.layout,
+            "zoomed": view.zoomed,
             "left_off": {pane.number: pane.left_off for pane in session.panes},
             "draft": _dumped(view.draft),
             "queued": session.queued,
@@ -163,6 +166,7 @@ def _restore_rest(session: Session, document: dict[str, Any]) -> None:
 
 def _view(document: dict[str, Any]) -> View:
     view = View(document.get("layout", ""), unsent=document.get("queued", []))
+    view.zoomed = document.get("zoomed") is True
     with suppress(LookupError, ValueError):
         view.draft = Draft.loads(document["draft"])
     return view

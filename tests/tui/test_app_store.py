@@ -71,6 +71,19 @@ async def test_a_session_comes_back_as_it_was_left(open_bench: OpenBench) -> Non
         assert bench.composer.text == "to both"
 
 
+async def test_a_zoomed_pane_is_zoomed_at_the_next_start(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        await bench.press("escape", "2", "z")
+        await quit_bench(bench)
+    async with open_bench() as bench:
+        await bench.until(lambda: bench.pane(2).region.width == bench.app.size.width)
+        assert not bench.pane(1).display
+        await bench.press("escape", "z")
+        await bench.until(lambda: bench.pane(1).display)
+
+
 async def test_all_branches_come_back_and_the_shown_one_is_shown(open_bench: OpenBench) -> None:
     async with open_bench(settings=panes(1)) as bench:
         await bench.send("once")
