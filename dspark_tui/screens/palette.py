@@ -3,26 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual import events, on
+from textual.command import (
+    Command,
+    CommandList,
+    CommandPalette,
+    DiscoveryHit,
+    Hit,
+    Hits,
+    Provider,
+)
 from textual.content import Content
+from textual.worker import WorkerError
 
 from dspark_tui.actions import Action, Context, keys_in_words
 from dspark_tui.appearance.roles import FAINT
 from dspark_tui.keymap import Keymap
+from dspark_tui.screens.dialog import KeyHelp
 
 LABEL_WIDTH, KEYS_WIDTH = 28, 13
 
 
-class Palette(CommandPalette):
-    """Textual's, with a line for each entry."""
+class Palette(CommandPalette, KeyHelp[None]):
+    """Textual's, with a line for each entry, and for people who type ahead of what is shown."""
 
     CSS_PATH: ClassVar = ["../styles/palette.tcss"]
+    KEY_HELP: ClassVar = (
+        ("Enter", "do what the highlighted line says"),
+        ("Up Down", "through the list"),
+        ("PgUp PgDn", "a page up or down"),
+        ("Ctrl+Home Ctrl+End", "to the first line or the last"),
+        ("Esc", "leave all as it was"),
+    )
 
     def __init__(self, commands: type[Provider], placeholder: str) -> None:
         super().__init__(providers=[commands], placeholder=placeholder)
+
+    @on(events.Key)
+    async def _act(self, event: events.Key) -> None:
+        """A key that is no text is for the lines that the text before it leads to."""
+        for worker in self.workers:
+            if worker.node is self and not worker.is_cancelled:
+                with suppress(WorkerError):
+                    await worker.wait()
+        if event.key == "enter":
+            event.stop()
+            self._take()
+
+    def _take(self) -> None:
+        """Have the screen below run the highlighted entry.
+
+        Textual's app would, after the keys that were typed by then.
+        """
+        entry = self.query_one(CommandList).highlighted_option
+        if self.is_active and isinstance(entry, Command):  # not a second time
+            below = self.app.screen_stack[-2]
+            self.app.delay_update()  # until what it leads to is there
+            self.dismiss()
+            below.call_later(entry.hit.command)
 
 
 class ActionCommands(Provider):

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 from textual.binding import Binding
+from textual.command import CommandPalette
 from textual.widgets import Input, Static
 
 from dspark_tui import screens
+from dspark_tui.config import Settings
 from dspark_tui.key_names import key_name
 from dspark_tui.keymap import read_keymap
 from dspark_tui.screens import experiment_keys
 from dspark_tui.screens.dialog import Dialog, DialogHelp, KeyHelp, KeySheet
 from dspark_tui.screens.experiment_grid import ExperimentGrid
 from dspark_tui.screens.finder import Finder
+from dspark_tui.screens.palette import Palette
 from dspark_tui.screens.params import ParamsForm
 from dspark_tui.widgets.fields import LineBox, TextBox
 from dspark_tui.widgets.key_bar import KeyBar
@@ -103,6 +106,46 @@ async def test_help_opens_over_a_dialog_and_goes_back_to_it(
             await bench.press(back)
             assert bench.app.screen is dialog
             assert bench.app.focused is focused
+
+
+def test_the_help_of_the_palette_names_a_key_for_all_it_does() -> None:
+    for binding in CommandPalette.BINDINGS:
+        assert isinstance(binding, Binding)
+        keys = {key_name(key.strip()) for key in binding.key.split(",")}
+        assert names(Palette) & keys, keys
+
+
+async def test_help_opens_over_the_palette_and_goes_back_to_what_was_typed(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench() as bench:
+        await bench.press("ctrl+p", *"the", "f1")
+        assert isinstance(bench.app.screen, DialogHelp)
+        assert all(words in text_of(bench) for _, words in Palette.KEY_HELP)
+        await bench.press("f1", "m", "e", "enter", "f1")
+        assert isinstance(bench.app.screen, DialogHelp)  # over the themes
+        await bench.press("escape")
+        assert isinstance(bench.app.screen, Palette)
+
+
+@pytest.mark.parametrize("keys", [["f1"], ["f2"], ["ctrl+p"]], ids=" ".join)
+async def test_what_is_below_keeps_its_colours_where_the_terminal_chooses_them(
+    open_bench: OpenBench, keys: list[str]
+) -> None:
+    """A colour of the terminal can't be mixed with another: mixed, it hid all that was below."""
+
+    def name_drawn() -> object:
+        strip = bench.app.screen._compositor.render_strips()[0]
+        return next((style.color for text, style, _ in strip if style and "dspark-tui" in text), "")
+
+    async with open_bench(settings=Settings(theme="terminal", panes=panes(1).panes)) as bench:
+        await bench.pilot.pause()
+        below = name_drawn()
+        assert below
+        await bench.press(*keys)
+        await bench.until(lambda: bench.app.screen is not bench.workbench)
+        await bench.pilot.pause()
+        assert name_drawn() == below
 
 
 async def test_help_opens_over_an_experiment_s_grid_too(

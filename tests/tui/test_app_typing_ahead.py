@@ -80,6 +80,43 @@ async def test_what_follows_the_choice_of_a_session_is_for_that_session(
         assert not old.composer.text
 
 
+async def test_what_follows_enter_in_the_palette_is_for_what_that_leads_to(
+    open_bench: OpenBench,
+) -> None:
+    async with open_bench() as bench:
+        await bench.until(lambda: "paper" in bench.app.available_themes)
+        await bench.send("hello")
+        await bench.until_idle()
+        await typed_at_once(
+            bench, ["escape", "ctrl+p", *"theme", "enter", *"paper", "enter", "i", *"so"]
+        )
+        await bench.until(lambda: bench.composer.text == "so")
+        assert bench.app.theme == "paper"
+        assert len(bench.conversation(1).turns) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "keys"),
+    [
+        ("rename", ["a", "enter"]),
+        ("find", ["h", "enter"]),
+        ("parameters", ["a", "escape"]),
+        ("sessions", ["a", "escape"]),
+        ("help", ["escape"]),
+    ],
+)
+async def test_a_dialog_that_the_palette_opens_has_the_keys_that_follow(
+    open_bench: OpenBench, action: str, keys: list[str]
+) -> None:
+    async with open_bench() as bench:
+        await bench.send("hello")
+        await bench.until_idle()
+        await typed_at_once(bench, ["escape", "ctrl+p", *action, "enter", *keys, "i", *"so"])
+        await bench.until(lambda: bench.composer.text == "so")
+        assert len(bench.workbench.session.panes) == 2
+        assert len(bench.conversation(1).turns) == 1
+
+
 async def test_a_paste_waits_for_the_key_before_it(open_bench: OpenBench) -> None:
     async with open_bench() as bench:
         await bench.press("f1")
