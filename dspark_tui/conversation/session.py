@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from dspark_tui.conversation.bookmark import Bookmark
 from dspark_tui.conversation.params import PaneParams
 from dspark_tui.conversation.pastes import Draft
 from dspark_tui.conversation.reasoning import answer_of
@@ -29,7 +30,7 @@ class Conversation(Struct, eq=False):
     starts: the first turn and its siblings. pending: prompts sent while it was busy. alias: the
     letter it goes by while nobody may know which pane it is, else "". marked: chosen for a
     comparison. voted: its answer to the latest broadcast has a vote. left_off: where the reader
-    is, in lines of source before the end; None while they follow it."""
+    is; None while they follow the end."""
 
     number: int
     params: PaneParams
@@ -39,7 +40,7 @@ class Conversation(Struct, eq=False):
     alias: str = ""
     marked: bool = False
     voted: bool = False
-    left_off: int | None = None
+    left_off: Bookmark | None = None
     id: int = field(default_factory=new_id)
 
     @property

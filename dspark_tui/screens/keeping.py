@@ -6,6 +6,7 @@ from collections.abc import Set
 
 from textual.message import Message
 
+from dspark_tui.conversation.bookmark import Bookmark
 from dspark_tui.conversation.pastes import Draft
 from dspark_tui.screens.desk import Desk
 from dspark_tui.storage.workspace import every_turn
@@ -101,13 +102,16 @@ class Keeping(Desk):
         self.app.push_screen(Confirm(question, "open"), go)
 
     def show_turn(self, choice: Choice) -> None:
-        """Show the branch the turn is on, in its pane."""
+        """Show the turn from its first line on, in its pane."""
         for pane in self.session.panes:
             turn = next((turn for turn in every_turn(pane) if turn.id == choice.turn), None)
-            if turn is not None and not pane.busy:
-                pane.show(turn)
+            if turn is not None and (turn in pane.turns or not pane.busy):
                 self.activate(pane)
-                self.grid.active.show()
+                if turn not in pane.turns:
+                    pane.show(turn)
+                    self.grid.active.show()
+                pane.left_off = Bookmark(pane.turns.index(turn))
+                self.grid.active.resume()
 
     def swap_drafts(self) -> None:
         """Give the composer the draft for where prompts go now."""

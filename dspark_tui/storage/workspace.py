@@ -11,10 +11,11 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import asdict
 
 from dspark_tui.comparison.blind import hidden, hide_again
+from dspark_tui.conversation.bookmark import Bookmark
 from dspark_tui.conversation.params import FIELDS, PaneParams, ParamError, updated
 from dspark_tui.conversation.pastes import Draft
 from dspark_tui.conversation.request_record import RequestRecord
@@ -48,7 +49,9 @@ def dump_view(session: Session, view: View) -> str:
             "blind": [pane.number for pane in session.panes] if hidden(session) else [],
             "layout": view.layout,
             "zoomed": view.zoomed,
-            "left_off": {pane.number: pane.left_off for pane in session.panes},
+            "left_off": {
+                pane.number: asdict(pane.left_off) for pane in session.panes if pane.left_off
+            },
             "draft": _dumped(view.draft),
             "queued": session.queued,
         }
@@ -151,7 +154,8 @@ def _restore_rest(session: Session, document: dict[str, Any]) -> None:
     active = document.get("active")
     session.active = next((p for p in session.panes if p.number == active), session.panes[0])
     for pane in session.panes:
-        pane.left_off = document.get("left_off", {}).get(str(pane.number))
+        with suppress(LookupError, ValidationError):  # it was a number of lines once
+            pane.left_off = convert(document["left_off"][str(pane.number)], Bookmark)
     with suppress(TypeError):
         hide_again(session, document.get("blind", ()))
     for vote in document.get("votes", ()):

@@ -6,17 +6,20 @@ A day's talk is longer than what is worth laying out: its beginning waits as sou
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
+from math import inf
 
 from msgspec import Struct
 
 from dspark_tui.appearance.glyphs import Glyphs
+from dspark_tui.conversation.bookmark import Bookmark
 from dspark_tui.conversation.reasoning import CLOSE, OPEN, Piece, Splitter
 from dspark_tui.text.counted import counted
 from dspark_tui.text.lightmark import Mark, Run
 from dspark_tui.text.lines import Kind, Line, PlainLine, SetLine
-from dspark_tui.widgets.text_rows import Change, TextRows
+from dspark_tui.widgets.text_rows import Change, Place, TextRows
 
 ROWS_KEPT = 1_000
 """Laid out for each chat once its reader is at the end; twice as many until then."""
@@ -137,6 +140,27 @@ class ChatText(TextRows):
                     blocks.append(source)
         return "\n\n".join(blocks)
 
+    @property
+    def bookmark(self) -> Bookmark:
+        """Where the top of the view is."""
+        starts = self._prompts()
+        nth = max(0, bisect_right(starts, self.top.line) - 1)
+        first = starts[nth] if starts else 0
+        line = sum(map(_length, self.lines[first : self.top.line]))
+        return Bookmark(self._earlier_prompts + nth, line, self.top.offset)
+
+    def return_to(self, bookmark: Bookmark) -> None:
+        """Put the top of the view there."""
+        if bookmark.turn < self._earlier_prompts:
+            self.recall(inf)
+        starts = self._prompts() or [0]
+        number = starts[min(bookmark.turn - self._earlier_prompts, len(starts) - 1)]
+        left = bookmark.line
+        while number + 1 < len(self.lines) and left >= _length(self.lines[number]):
+            left -= _length(self.lines[number])
+            number += 1
+        self.top = Place(number, bookmark.character)
+
     def drafts(self) -> list[Draft]:
         """Finished answers that may be set in type now, the latest first."""
         found = [
@@ -197,6 +221,20 @@ class ChatText(TextRows):
         before._gap()
         del self.earlier[at:]
         self.replace([Change(0, 0, before.lines)])
+
+    @property
+    def _earlier_prompts(self) -> int:
+        """Prompts before the first line."""
+        return sum(passage.kind is Kind.USER for passage in self.earlier)
+
+    def _prompts(self) -> list[int]:
+        """The first line of each prompt that is laid out."""
+        kinds = [line.kind for line in self.lines]
+        return [
+            number
+            for number, (before, kind) in enumerate(pairwise([Kind.GAP, *kinds]))
+            if kind is Kind.USER and before is not kind
+        ]
 
     def _take(self, piece: Piece) -> None:
         text, kind = piece.text, Kind(piece.part)
@@ -296,6 +334,11 @@ class ChatText(TextRows):
     def _ends_blank(self) -> bool:
         last = self.lines[-1] if self.lines else None
         return last is not None and last.kind is Kind.ANSWER and not last.source.strip()
+
+
+def _length(line: Line) -> int:
+    """Lines of source; none of it is what says how the turn is shown, which comes and goes."""
+    return 0 if line.kind in (Kind.FOLD, Kind.NOTE) else line.source.count("\n") + 1
 
 
 def _source(lines: Iterable[Line]) -> str:

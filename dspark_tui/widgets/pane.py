@@ -84,8 +84,7 @@ class Pane(Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self.show()
-        if self.conversation.left_off is not None:
-            self.transcript.resume(self.conversation.left_off)
+        self.resume()
 
     def _welcome(self) -> str:
         ids = ("send", "compose", "params", "target", "help")
@@ -130,6 +129,11 @@ class Pane(Vertical, can_focus=True):
             last = turns[-1]
             self._show_prompt(last)
             self._conclude(last, again=last.ending is Ending.INTERRUPTED)
+
+    def resume(self) -> None:
+        """Go to where the reader left off, if they had left the end."""
+        if self.conversation.left_off is not None:
+            self.transcript.resume(self.conversation.left_off)
 
     def begin(self, run: Run) -> None:
         """Show a prompt and open its answer, or open the one that is continued."""
@@ -215,10 +219,8 @@ class Pane(Vertical, can_focus=True):
 
     def keep_scroll(self) -> Callable[[], None]:
         """Note which line is on top; the returned function brings it back."""
-        transcript, y = self.transcript, self.transcript.scroll_y
-        if transcript.following:
-            return transcript.follow
-        return lambda: transcript.scroll_to(y=y, animate=False, immediate=True)
+        transcript, place = self.transcript, self.transcript.left_off
+        return transcript.follow if place is None else lambda: transcript.resume(place)
 
     def _behind(self) -> str:
         """The prompts sent while this one runs; first, since a border cuts off its end."""

@@ -63,6 +63,15 @@ class TextRows:
         """Rows altogether."""
         return self._starts[-1] + len(self.lines[-1].rows) if self.lines else 0
 
+    @property
+    def end(self) -> Place:
+        """Where the text ends."""
+        return Place(len(self.lines) - 1, len(self.lines[-1].drawn)) if self.lines else Place(0, 0)
+
+    def see(self, row: int) -> None:
+        """Everything down to this row has been seen."""
+        self.read = max(self.read, self.end if row >= self.height - 1 else self.place(row))
+
     def push(self, kind: Kind, source: str, prefix: str = "") -> None:
         """Add a line."""
         last = self.lines[-1] if self.lines else None
@@ -102,6 +111,7 @@ class TextRows:
         """
         lines: list[Line] = []
         top, read, done = self.top, self.read, 0
+        all_read = read >= self.end
         for change in changes:
             lines += self.lines[done : change.first]
             top, read = (
@@ -112,7 +122,8 @@ class TextRows:
             self._touch(change.first)
             done = change.last
         lines += self.lines[done:]
-        self.lines, self.top, self.read = lines, top, read
+        self.lines, self.top = lines, top
+        self.read = self.end if all_read else read
         self._count()
 
     def take_changes(self) -> int:
@@ -122,10 +133,13 @@ class TextRows:
 
     def rewrap(self, width: int) -> None:
         """Wrap everything for rows of `width` cells."""
+        all_read = self.read >= self.end
         self.width = width
         for line in self.lines:
             line.lay_out(width)
         self._count()
+        if all_read:
+            self.read = self.end
 
     def find(self, row: int) -> tuple[int, int]:
         """The line a row belongs to, and which of that line's rows it is."""
@@ -163,19 +177,6 @@ class TextRows:
             for match in found(line.drawn)
         ]
 
-    @property
-    def below(self) -> int:
-        """Lines of source from the top of the view to the end."""
-        return sum(line.source.count("\n") + 1 for line in self.lines[self.top.line :])
-
-    def return_to(self, below: int) -> None:
-        """Put the top of the view where `below` was that; all of the text has been seen."""
-        number = len(self.lines)
-        while number and below > 0:
-            number -= 1
-            below -= self.lines[number].source.count("\n") + 1
-        self.top, self.read = Place(number, 0), Place(max(0, len(self.lines) - 1), 0)
-
     def between(self, start: tuple[int, int], end: tuple[int, int]) -> str:
         """Source text from one (row, character) up to another: no chrome, no soft line breaks."""
         first, last = self.place_at(*start), self.place_at(*end)
@@ -188,7 +189,7 @@ class TextRows:
     def place_at(self, row: int, character: int) -> Place:
         """The place under a character of a row as it is drawn; the end for rows below the text."""
         if row >= self.height:
-            return Place(len(self.lines) - 1, len(self.lines[-1].drawn))
+            return self.end
         number, part = self.find(row)
         line = self.lines[number]
         start, end = line.rows[part]

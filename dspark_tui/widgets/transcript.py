@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.worker import Worker
 
 from dspark_tui.appearance.glyphs import DEFAULT, Glyphs
+from dspark_tui.conversation.bookmark import Bookmark
 from dspark_tui.text.counted import counted
 from dspark_tui.text.lightmark import Mark
 from dspark_tui.text.wrap import cut
@@ -117,22 +118,21 @@ class Transcript(ScrollView):
         self.refresh()
 
     @property
-    def left_off(self) -> int | None:
-        """Where the reader is, in lines of source before the end; None while they follow it."""
-        return None if self._following else self._text.below
+    def left_off(self) -> Bookmark | None:
+        """Where the reader is; None while they follow the end."""
+        return None if self._following else self._text.bookmark
 
-    def resume(self, left_off: int) -> None:
-        """Go to where the reader once left off."""
+    def resume(self, left_off: Bookmark) -> None:
+        """Go to where the reader once left off, and stay there whatever is laid out anew."""
         self._following = False
         self._text.return_to(left_off)
         self._settle()
+        self._set_in_type()
 
     def go_to_start(self) -> None:
         """Go to the first line of all that was said, also while the view is being resized."""
         self._text.recall(inf)
         self._settle()
-        if self._following:
-            self._text.read = self._text.place(self._text.height - 1)
         self._text.top = self._text.place(0)
         self._following = self.max_scroll_y == 0
         self.scroll_home(animate=False)
@@ -167,16 +167,15 @@ class Transcript(ScrollView):
 
     def _settle(self) -> None:
         """Take new text into account, once, and keep in view what was."""
+        if self._following:
+            self._text.read = self._text.end
         if not self._fitted:
             return  # the first layout does it for all there is by then
         changed = self._text.take_changes()
         if self._painter is not None:
             self._painter.forget_from(changed)
         grew = self._resize_text()
-        if self._following:
-            self._scroll_to_row(self.max_scroll_y)
-        else:
-            self._scroll_to_row(self._text.row(self._text.top))
+        self._hold()
         last = len(self._text.lines) - 1
         if grew or changed < last or not self._following:
             self.refresh()
@@ -195,6 +194,12 @@ class Transcript(ScrollView):
         self.set_reactive(Transcript.virtual_size, size)
         return changed
 
+    def _hold(self) -> None:
+        """Bring the view to where the reader is."""
+        if self._following:
+            self._text.top = self._text.place(self.max_scroll_y)
+        self._scroll_to_row(self._text.row(self._text.top))
+
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_target_y = self.scroll_y = row
 
@@ -203,10 +208,10 @@ class Transcript(ScrollView):
         if self.size != self._fitted:
             return  # Textual keeps the view in bounds during a resize; the reader did not scroll
         text, row = self._text, round(new_value)
-        self._following = row >= self.max_scroll_y
-        text.top = text.place(row)
-        bottom = text.place(row + self.size.height - 1)
-        text.read = bottom if self._following else max(text.read, bottom)
+        if row != min(text.row(text.top), self.max_scroll_y):  # else the text moved, not the reader
+            self._following = row >= self.max_scroll_y
+            text.top = text.place(row)
+        text.see(row + self.size.height - 1)
         if row == 0 and text.earlier and not self._following:
             self.call_next(self._recall)
 
@@ -222,9 +227,7 @@ class Transcript(ScrollView):
         if width != self._text.width:
             self._rewrap(width)
         self._resize_text()
-        self._scroll_to_row(
-            self.max_scroll_y if self._following else self._text.row(self._text.top)
-        )
+        self._hold()
         self._fitted = self.size
         self.refresh()
         self._set_in_type()

@@ -6,12 +6,14 @@ import pytest
 from rich.cells import cell_len
 from textual.widgets import OptionList
 
+from dspark_tui.conversation.turns import TurnStatus
 from dspark_tui.engines.entries import EngineEntry
 from dspark_tui.paths import Paths
 from dspark_tui.screens.sessions import Sessions
 from dspark_tui.widgets.status_bar import StatusBar
 from tests.tui.conftest import ENDLESS, Bench, OpenBench, calm, fast, panes
 from tests.tui.scripted_engine import ScriptedServer
+from tests.tui.stage import lines
 from tests.tui.test_app_engines import on
 
 
@@ -75,6 +77,33 @@ async def test_words_find_a_turn_of_another_session_and_enter_shows_its_branch(
         await bench.until(lambda: bench.conversation(1).turns)
         assert bench.turn(1).prompt == "tell of quokkas"
         assert "tell of quokkas" in bench.shown(1)
+
+
+def at_top(bench: Bench) -> str:
+    return lines(bench.pane(1).transcript)[0].strip()
+
+
+@pytest.mark.parametrize("size", [(120, 35), (80, 24)])
+async def test_a_found_turn_is_in_view_from_its_first_line_on(
+    open_bench: OpenBench, size: tuple[int, int]
+) -> None:
+    async with open_bench(size=size) as bench:
+        for n in range(6):
+            turn = bench.conversation(1).begin(f"tell of quokka{n}")
+            turn.answer, turn.status = "**words** and `more`\n\n" * 50, TurnStatus.DONE
+        bench.pane(1).show()
+        await bench.press("escape", "2", "O", *"quokka1")
+        await bench.until(lambda: listed(bench) == ["  tell of quokka0, 1: tell of quokka1"])
+        await bench.press("enter")
+        await bench.until(lambda: at_top(bench) == "› tell of quokka1")
+        await new_session(bench)
+        await bench.press("escape", "O", *"quokka3")
+        await bench.until(lambda: listed(bench) == ["  tell of quokka0, 1: tell of quokka3"])
+        await bench.press("enter")
+        await bench.until(lambda: bench.app.screen is bench.workbench)
+        await bench.until(lambda: bench.conversation(1).turns)
+        await bench.app.workers.wait_for_complete()
+        await bench.until(lambda: at_top(bench) == "› tell of quokka3")
 
 
 async def test_a_session_is_renamed_and_another_deleted_for_good(

@@ -17,6 +17,7 @@ from dspark_tui.appearance import glyphs
 from dspark_tui.text import markdown_lines
 from dspark_tui.text.lines import Line, PlainLine
 from dspark_tui.widgets import chat_text, transcript
+from dspark_tui.widgets.findable import FindableTranscript, Found
 from dspark_tui.widgets.line_painter import LinePainter
 from dspark_tui.widgets.transcript import Transcript
 from tests.tui.stage import Stage, lines
@@ -159,6 +160,84 @@ async def test_a_reader_is_not_dragged_and_is_told_what_came() -> None:
         view.scroll_to(y=view.scroll_y + 14, animate=False)
         await pilot.pause()
         assert 0 < view.new_lines < unread
+
+
+TABLE = f"|{'one' * 5}|{'two' * 5}|more|\n|-|-|-|\n|1|2|{'three ' * 30}|"
+PARAGRAPH = " ".join(f"[word{n}](http://a.example/{n})" for n in range(40)) + f"\n\n{TABLE}"
+"""Many rows, and more of them once it is set in type."""
+
+
+def long_talk(view: Transcript, text: str) -> Transcript:
+    for n in range(6):
+        view.add_user(f"question {n}")
+        answer(view, f"**{n}**\n\n{text}\n\n{text}")
+    return view
+
+
+@pytest.mark.parametrize("text", ["plain words " * 40, PARAGRAPH])
+async def test_what_was_there_before_the_first_layout_is_not_new(text: str) -> None:
+    async with staged(view=long_talk(Transcript(), text)) as (view, pilot):
+        await finished(pilot)
+        view.scroll_relative(y=-6, animate=False)
+        await pilot.pause()
+        assert not view.following
+        assert view.new_lines == 0
+        await pilot.resize_terminal(30, 14)
+        assert view.new_lines == 0
+
+
+async def test_what_was_read_to_its_end_is_not_new_once_it_is_set_in_type() -> None:
+    async with staged() as (view, pilot):
+        view.begin_answer()
+        view.append(PARAGRAPH)
+        view.scroll_relative(y=-6, animate=False)
+        await pilot.pause()
+        before = view.virtual_size.height
+        view.end_answer()
+        await finished(pilot)
+        assert view.virtual_size.height > before
+        assert not view.following
+        assert view.new_lines == 0
+
+
+async def test_what_is_found_where_the_view_is_leaves_the_reader_there() -> None:
+    async with staged(view=long_talk(FindableTranscript(), "plain words")) as (view, pilot):
+        await finished(pilot)
+        assert isinstance(view, FindableTranscript)
+        assert view.find("plain", -1) == Found(12, 12)
+        await pilot.pause()
+        assert view.new_lines == 0
+        left_off, top = view.left_off, lines(view)[0]
+        assert left_off is not None
+    async with staged(view=long_talk(Transcript(), "plain words")) as (view, pilot):
+        view.resume(left_off)
+        await finished(pilot)
+        assert lines(view)[0].rstrip() == top.rstrip()
+
+
+@pytest.mark.parametrize("above_end", [3, 30, 150])
+@pytest.mark.parametrize("kept", [10, 1_000])
+async def test_a_reader_comes_back_to_the_row_they_left_off_at(
+    above_end: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_text, "ROWS_KEPT", kept)
+    tops = []
+    left_off = None
+    for _ in range(3):
+        view = long_talk(Transcript(), PARAGRAPH)
+        if left_off is not None:
+            view.resume(left_off)
+        async with staged(view=view) as (_, pilot):
+            await finished(pilot)
+            if left_off is None:
+                view.go_to_start()
+                await finished(pilot)
+                view.scroll_to(y=view.max_scroll_y - above_end, animate=False)
+                await pilot.pause()
+            left_off = view.left_off
+            tops.append((left_off, lines(view)[0].rstrip()))
+            assert view.new_lines == 0
+    assert tops == [tops[0]] * 3
 
 
 async def test_the_scrollbar_shows_where_the_reader_is_and_only_then() -> None:

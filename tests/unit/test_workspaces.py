@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dspark_tui.batch.ending import Ending
+from dspark_tui.conversation.bookmark import Bookmark
 from dspark_tui.conversation.pastes import Draft
 from dspark_tui.storage.rows import PaneRow, Stored, TurnRow, WorkspaceRow
 from dspark_tui.storage.store import Store
@@ -43,6 +44,14 @@ def test_drafts_that_were_kept_by_their_panes_numbers_come_back() -> None:
     session, _ = restored(Stored(WorkspaceRow(1, "", 0.0, view), panes))
     drafts = {key: draft.text for key, draft in session.drafts.items()}
     assert drafts == {str(2**60 + 2): "for two", "all": "for all"}
+
+
+def test_where_a_reader_left_off_comes_back_unless_it_was_kept_as_a_number_of_lines() -> None:
+    panes = [PaneRow(number, 1, number, "{}", None) for number in (1, 2, 3)]
+    left_off = {"1": 40, "2": {"turn": 3, "line": 2, "character": 70}, "3": None}
+    view = json.dumps({"left_off": left_off})
+    session, _ = restored(Stored(WorkspaceRow(1, "", 0.0, view), panes))
+    assert [pane.left_off for pane in session.panes] == [None, Bookmark(3, 2, 70), None]
 
 
 @pytest.mark.parametrize("blind", [[1, 1], [1, 2, 3], ["2", "1"], [None, 2], 7, None])
