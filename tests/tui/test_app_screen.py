@@ -254,6 +254,25 @@ async def test_zoom_fills_the_screen_and_returns_to_the_same_line(open_bench: Op
         assert visible(bench) == [1, 2]
 
 
+async def test_a_pane_that_is_drawn_anew_comes_back_to_the_same_line(open_bench: OpenBench) -> None:
+    async with open_bench() as bench:
+        pane, workers = bench.pane(1), bench.app.workers
+        for n in range(4):
+            turn = bench.conversation(1).begin(f"prompt {n}")
+            turn.answer = "\n".join(f"|{n}|{m}|\n|-|-|\n|1|{'word ' * 20}|\n" for m in range(9))
+            turn.status = TurnStatus.DONE
+        pane.show()
+        await workers.wait_for_complete()
+        await bench.press("escape", *["ctrl+u"] * 3)
+        line = pane.transcript.render_line(0).text
+        back = pane.keep_scroll()
+        pane.show()
+        back()
+        await workers.wait_for_complete()
+        await bench.pilot.pause()
+        assert pane.transcript.render_line(0).text == line
+
+
 async def test_f3_goes_through_the_panel_s_sizes_and_the_last_one_is_remembered(
     open_bench: OpenBench, paths
 ) -> None:  # type: ignore[no-untyped-def]
