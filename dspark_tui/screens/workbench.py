@@ -118,7 +118,7 @@ class Workbench(Quitting, Finding, Composing, Comparing, Conversing, Keeping, Ex
         self.describe()
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        event.refresh_styles = self.stack_updates > 0  # the first time all have just been styled
+        event.refresh_styles = False  # all are styled when mounted, and when "covered" goes
 
     def on_resize(self) -> None:
         self.fit()
